@@ -1,0 +1,95 @@
+"""What a body sees of the document it works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from holdfast.core.codec import Kept
+from holdfast.core.errors import BodyError
+from holdfast.core.model import WHOLE
+
+if TYPE_CHECKING:
+    from holdfast.core.step import Step
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+PAGE = 1000
+"""How many items are read at once: enough to be quick, few enough to be held."""
+
+
+class Reader(Protocol):
+    """Where a document's kept items are read from."""
+
+    def extent(self, step: str) -> int:
+        """Answers one past the last position that the step kept; 0 when it kept no items."""
+
+    def read(self, step: str, start: int, stop: int) -> Sequence[tuple[int, Kept]]:
+        """Gives the items with start <= position < stop, in order; the value that is not a list is at -1."""
+
+
+class Document:
+    """One document at work: who it is, what it carries, and what earlier steps kept for it."""
+
+    __slots__ = ("_reader", "batch", "fingerprint", "generation", "key", "payload", "pipeline", "step")
+
+    def __init__(
+        self,
+        *,
+        pipeline: str,
+        batch: str,
+        key: str,
+        reader: Reader,
+        payload: Any = None,
+        fingerprint: str = "",
+        generation: int = 0,
+        step: str = "",
+    ) -> None:
+        self.pipeline = pipeline
+        self.batch = batch
+        self.key = key
+        self.payload = payload
+        self.fingerprint = fingerprint
+        self.generation = generation
+        self.step = step
+        self._reader = reader
+
+    def output(self, step: Step[Any, Any, K, Any]) -> K:
+        """Gives what an earlier step kept: the value it returned, or the list of what it yielded."""
+        _refuse_unkept(step)
+        kept = self._reader.read(step.name, WHOLE, WHOLE + 1)
+        if kept:
+            whole: K = step.codec_of_whole.decode(kept[0][1])
+            return whole
+        output: Any = list(self.each(step)) or ([] if step.gives_a_list else None)
+        return cast("K", output)
+
+    def each(self, step: Step[Any, Any, Any, T], *, start: int = 0) -> Iterator[T]:
+        """Walks the items of an earlier step without holding them all."""
+        _refuse_unkept(step)
+        decode = step.codec_of_item.decode
+        for first in range(start, self._reader.extent(step.name), PAGE):
+            for _, kept in self._reader.read(step.name, first, first + PAGE):
+                yield decode(kept)
+
+    def idempotency_key(self, item: int | str | None = None) -> str:
+        """Gives a key for calls to the outside that is the same on every attempt at this step (and item)."""
+        parts = (
+            self.pipeline,
+            self.batch,
+            self.key,
+            str(self.generation),
+            self.step,
+            "" if item is None else str(item),
+        )
+        return blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"<Document {self.key!r} of {self.pipeline}/{self.batch} at {self.step or 'rest'}>"
+
+
+def _refuse_unkept(step: Step[Any, Any, Any, Any]) -> None:
+    if not step.options.keep:
+        raise BodyError(f"step {step.name!r} keeps nothing (keep=False), so it has no output to read")

@@ -1,0 +1,200 @@
+"""The values that stores, engine and readers hand each other. All frozen; state lives in the store."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from holdfast.core.codec import Kept
+
+State = Literal["waiting", "running", "paused", "done", "dead", "cancelled"]
+STATES: tuple[State, ...] = ("waiting", "running", "paused", "done", "dead", "cancelled")
+OPEN_STATES: tuple[State, ...] = ("waiting", "running", "paused")
+
+WHOLE = -1
+"""The position of a value that is not a list: the step returned one thing, and this is it."""
+
+
+class NewDocument(Struct, frozen=True):
+    """A document to submit: its name within the batch, what bodies need, and a mark that changes with its content."""
+
+    key: str
+    payload: Any = None
+    fingerprint: str = ""
+    priority: int = 0
+
+
+class Receipt(Struct, frozen=True):
+    """What a submit found: new documents, changed ones (a new generation each), and unchanged ones."""
+
+    new: int = 0
+    changed: int = 0
+    unchanged: int = 0
+
+    def __add__(self, other: Receipt) -> Receipt:
+        return Receipt(self.new + other.new, self.changed + other.changed, self.unchanged + other.unchanged)
+
+    @property
+    def total(self) -> int:
+        """How many documents were named."""
+        return self.new + self.changed + self.unchanged
+
+
+class Plan(Struct, frozen=True):
+    """A pipeline as a store knows it: the numbers it gave to the pipeline, its shape and its steps, in order."""
+
+    pipeline: str
+    pipeline_id: int
+    plan_id: int
+    step_ids: dict[str, int]
+
+    @property
+    def first(self) -> int:
+        """The number of the step at which documents begin."""
+        return next(iter(self.step_ids.values()))
+
+
+class Checkpoint(Struct, frozen=True):
+    """How far a document is. `step` is the one to run next, None past the last; `moves` counts what led here."""
+
+    generation: int
+    step: str | None
+    cursor: Any
+    moves: int
+
+
+class Claim(Struct, frozen=True):
+    """The exclusive, expiring right to advance one document, with all a worker needs to do so."""
+
+    document_id: int
+    fence: int
+    batch: str
+    key: str
+    payload: Any
+    fingerprint: str
+    checkpoint: Checkpoint
+    attempts: int
+    crashes: int
+    cursor_age: timedelta
+    reuses: dict[str, int] | None = None
+
+
+class Item(Struct, frozen=True):
+    """One value that a step kept, at its position."""
+
+    step: str
+    position: int
+    value: Kept
+
+
+class Aside(Struct, frozen=True):
+    """One item that a step could not do, set aside with its error while the rest went on."""
+
+    position: int
+    tries: int
+    error: Failure
+
+
+class Failure(Struct, frozen=True):
+    """What went wrong: for a person, for the journal and for filters."""
+
+    kind: str
+    message: str
+    traceback: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}" if self.message else self.kind
+
+
+class Worker(Struct, frozen=True):
+    """One incarnation of a worker. A name is never used twice: a restarted process is another worker."""
+
+    id: int
+    name: str
+    host: str
+    pid: int
+    born: str
+    lease: timedelta
+
+
+class Balance(Struct, frozen=True):
+    """A batch's promise: expected = done + dead + cancelled + running + waiting + paused."""
+
+    expected: int
+    waiting: int = 0
+    running: int = 0
+    paused: int = 0
+    done: int = 0
+    dead: int = 0
+    cancelled: int = 0
+
+    @property
+    def found(self) -> int:
+        """How many documents are there, whatever their state."""
+        return self.waiting + self.running + self.paused + self.done + self.dead + self.cancelled
+
+    @property
+    def balances(self) -> bool:
+        """Whether nothing disappeared."""
+        return self.expected == self.found
+
+    @property
+    def open(self) -> int:
+        """How many documents are still to be decided."""
+        return self.waiting + self.running + self.paused
+
+
+class Batch(Struct, frozen=True):
+    """Documents that belong together."""
+
+    pipeline: str
+    name: str
+    state: Literal["open", "sealed", "closed"]
+    created_at: datetime
+    balance: Balance
+    at_step: dict[str, int]
+
+
+class Entry(Struct, frozen=True):
+    """One line of the journal: who did what to a document, and why."""
+
+    at: datetime
+    verb: str
+    who: str
+    generation: int
+    step: str | None
+    cursor: Any
+    detail: Any
+
+
+class Output(Struct, frozen=True):
+    """What one step kept for a document: how many items, how many set aside, and when."""
+
+    step: str
+    items: int
+    aside: int
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+class Standing(Struct, frozen=True):
+    """Where one document stands, for people and programs that look."""
+
+    id: int
+    pipeline: str
+    batch: str
+    key: str
+    payload: Any
+    fingerprint: str
+    priority: int
+    state: State
+    checkpoint: Checkpoint
+    attempts: int
+    crashes: int
+    reason: str
+    holder: str
+    submitted_at: datetime
+    moved_at: datetime
+    due_at: datetime | None

@@ -1,0 +1,80 @@
+"""Moves: the forward changes of a checkpoint, with everything that is committed with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, State
+
+
+class Tx(Protocol):
+    """The transaction that an effect writes through: your rows and the checkpoint commit together.
+
+    `execute` and `executemany` take the SQL and the parameters of the database behind the store, which `dialect` names.
+    """
+
+    dialect: Literal["sqlite", "postgresql"]
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Any:
+        """Runs one statement and answers the driver's cursor."""
+
+    def executemany(self, sql: str, parameters: Any, /) -> Any:
+        """Runs one statement for each of many parameters."""
+
+
+Effect = Callable[[Tx], None]
+
+
+class Move(Struct, frozen=True):
+    """One forward change of a checkpoint, with the items, the effect and the state that are committed with it."""
+
+    claim: Claim
+    before: Checkpoint
+    after: Checkpoint
+    state: Literal["running", "done", "paused"] = "running"
+    items: Sequence[Item] = ()
+    asides: Sequence[Aside] = ()
+    mended: Sequence[int] = ()
+    effect: Effect | None = None
+    timeout: timedelta | None = None
+    reason: str = ""
+
+
+class Accepted(Struct, frozen=True):
+    """The move is durable."""
+
+
+class Lost(Struct, frozen=True):
+    """Another worker holds the document. Nothing of the move was written."""
+
+
+class Refused(Struct, frozen=True):
+    """The effect failed. Nothing of the move was written; the document is still held."""
+
+    error: BaseException
+
+
+Answer = Accepted | Lost | Refused
+ACCEPTED = Accepted()
+LOST = Lost()
+
+
+class Ending(Struct, frozen=True):
+    """How a worker gives a document back without moving it: failed, put off, interrupted or paused.
+
+    It costs the attempt that was counted at the claim, or a crash instead, or nothing.
+    """
+
+    claim: Claim
+    who: str
+    state: State
+    verb: Literal["fail", "release", "pause", "defer"]
+    delay: timedelta = timedelta(0)
+    until: datetime | None = None
+    costs: Literal["attempt", "crash", "nothing"] = "attempt"
+    failure: Failure | None = None
+    reason: str = ""

@@ -1,0 +1,37 @@
+"""Stores: where checkpoints, items and the journal live. `open` chooses one by its URL."""
+
+from __future__ import annotations
+
+from holdfast.core.errors import StoreError
+from holdfast.stores.protocol import Clock, Store
+
+
+def open_store(url: str, *, clock: Clock | None = None) -> Store:
+    """Opens the store that a URL names: `sqlite:///papers.db`, `postgresql://host/name` or `memory://`.
+
+    A fresh database is made ready; one with an older schema has to be migrated first.
+    """
+    scheme = url.partition(":")[0]
+    if scheme == "sqlite":
+        from holdfast.stores.sqlite import SqliteStore
+
+        return SqliteStore(url, clock=clock)
+    if scheme in ("postgresql", "postgres"):
+        return _open_postgres(url, clock)
+    if scheme == "memory":
+        from holdfast.stores.memory import MemoryStore
+
+        return MemoryStore(url, clock=clock)
+    raise StoreError(
+        f"no store is called {url!r}; a store's URL is sqlite:///path.db, postgresql://user@host/name or memory://"
+    )
+
+
+def _open_postgres(url: str, clock: Clock | None) -> Store:
+    try:
+        from holdfast.stores.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            f"PostgreSQL needs one more package ({error.name}): pip install 'holdfast[postgres]'"
+        ) from error
+    return PostgresStore(url, clock=clock)

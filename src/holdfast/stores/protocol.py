@@ -1,0 +1,187 @@
+"""What a store is: a handful of verbs in four roles.
+
+Intake takes documents in. Work lets workers claim, commit and give back. Ledger answers questions. Upkeep puts right
+what time and crashes left behind. Every verb is one transaction. Clocks decide liveness, fences decide safety.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Protocol
+
+from holdfast.core.codec import Kept
+from holdfast.core.model import (
+    Aside,
+    Balance,
+    Batch,
+    Claim,
+    Entry,
+    NewDocument,
+    Output,
+    Plan,
+    Receipt,
+    Standing,
+    State,
+    Worker,
+)
+from holdfast.core.moves import Answer, Ending, Move
+from holdfast.core.plan import Shape
+
+Clock = Callable[[], datetime]
+"""Gives the present moment, with a zone. Tests move it by hand."""
+
+Verdict = Callable[[str, int, int], tuple[State, timedelta]]
+"""Judges an orphan by (step, attempts, crashes): waiting or dead, and after how long."""
+
+Timeouts = Mapping[str, timedelta]
+"""How long a document may be in a step, for the steps that say so."""
+
+NO_TIMEOUTS: Timeouts = MappingProxyType({})
+
+
+class Intake(Protocol):
+    """Takes documents in."""
+
+    def declare(self, shape: Shape) -> Plan:
+        """Makes the pipeline known, or raises PlanRefused when open documents stand at steps it lacks."""
+
+    def submit(
+        self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int
+    ) -> Receipt:
+        """Takes one slice of a submit in: new keys begin, changed fingerprints open a new generation, the rest stays.
+
+        Raises DuplicateKey when a key was named before in this submission. Repeating a part changes nothing.
+        """
+
+    def seal(self, pipeline: str, batch: str) -> None:
+        """Closes a batch to new documents."""
+
+
+class Work(Protocol):
+    """Lets one worker at a time advance a document."""
+
+    def enlist(self, *, name: str, host: str, pid: int, born: str, lease: timedelta) -> Worker:
+        """Makes a new incarnation of a worker known."""
+
+    def beat(self, worker: Worker) -> bool:
+        """Says that the worker lives. Answers False when it was given up meanwhile and must enlist anew."""
+
+    def retire(self, worker: Worker) -> None:
+        """Lets a worker leave: what it still holds waits again, and costs nothing."""
+
+    def claim(
+        self, plan: Plan, worker: Worker, *, limit: int, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
+    ) -> list[Claim]:
+        """Gives the worker up to `limit` due documents, by priority, then age. Counts an attempt for each."""
+
+    def claim_suspect(
+        self, plan: Plan, worker: Worker, *, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
+    ) -> list[Claim]:
+        """Gives the worker one due document that crashed its workers before, to be worked on alone."""
+
+    def surrender(self, worker: Worker, *, keeping: Sequence[int]) -> int:
+        """Lets go of what the worker holds by the books but not in hand, as after a lost answer to a claim."""
+
+    def commit(self, plan: Plan, moves: Sequence[Move]) -> list[Answer]:
+        """Makes the moves durable together and answers for each. The one door through which checkpoints move."""
+
+    def give_back(self, endings: Sequence[Ending]) -> list[bool]:
+        """Ends claims without a move: failed, put off, interrupted, paused. Answers False for claims that were lost."""
+
+    def rewind(self, plan: Plan, claim: Claim, *, to: str, who: str, reason: str) -> bool:
+        """Sets a held document back to a step, as a new generation that reuses what earlier steps kept."""
+
+    def admit(self, plan: Plan, step: str, claims: Sequence[Claim], *, limit: int) -> list[bool]:
+        """Answers which of these documents may enter a step that only `limit` documents may be in at once."""
+
+    def extent(self, document_id: int, generation: int, step_id: int) -> int:
+        """Answers one past the last position that a step kept; 0 when it kept no items."""
+
+    def read(
+        self, document_id: int, generation: int, step_id: int, start: int, stop: int
+    ) -> Sequence[tuple[int, Kept]]:
+        """Gives the items of a step with start <= position < stop, in order."""
+
+
+class Ledger(Protocol):
+    """Answers questions. Never changes anything."""
+
+    def pipelines(self) -> list[str]:
+        """Names the pipelines that were declared."""
+
+    def shape(self, pipeline: str) -> Shape | None:
+        """Gives the shape that was declared last."""
+
+    def batches(self, pipeline: str) -> list[Batch]:
+        """Gives the batches of a pipeline with their balances, oldest first."""
+
+    def balance(self, pipeline: str, batch: str | None = None) -> Balance:
+        """Counts the documents of a batch, or of all, by state, in one query."""
+
+    def next_due(self, plan: Plan, *, batch: str | None = None) -> timedelta | None:
+        """Answers how long until a waiting document is due (nothing or less: now); None when none waits."""
+
+    def standing(self, pipeline: str, batch: str, key: str) -> Standing:
+        """Tells where one document stands, or raises UnknownDocument."""
+
+    def standings(
+        self, pipeline: str, *, batch: str | None = None, state: State | None = None, limit: int = 100
+    ) -> list[Standing]:
+        """Tells where documents stand, the last moved first."""
+
+    def find(self, key: str) -> list[Standing]:
+        """Finds documents by key, in all pipelines and batches."""
+
+    def outputs(self, document_id: int) -> list[Output]:
+        """Tells what each step kept for a document."""
+
+    def items(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
+        """Walks all that is kept for a document's present generation, by step and position."""
+
+    def asides(self, document_id: int) -> list[tuple[str, Aside]]:
+        """Gives the items that were set aside, with the step that could not do them."""
+
+    def journal(self, document_id: int) -> list[Entry]:
+        """Gives a document's journal, oldest first."""
+
+    def workers(self) -> list[tuple[Worker, datetime, bool]]:
+        """Gives the workers that were not retired: with their last heartbeat, and whether it is stale."""
+
+
+class Upkeep(Protocol):
+    """Puts right what time and crashes left behind. Every worker repeats it."""
+
+    def reclaim(self, plan: Plan, *, who: str, verdict: Verdict, gone: Sequence[int] = ()) -> list[Standing]:
+        """Takes documents from workers that are stale or known to be gone, and from steps that are overdue."""
+
+    def wake(self, plan: Plan) -> int:
+        """Lets paused documents wait again whose time has come."""
+
+    def suspects_due(self, plan: Plan) -> bool:
+        """Answers whether a suspect is due."""
+
+    def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:
+        """Lets a paused document go on: past the gate if it stands at one. Answers False when it was not paused."""
+
+    def reject(self, document_id: int, *, who: str, reason: str) -> bool:
+        """Makes a paused document a dead letter. Answers False when it was not paused."""
+
+    def cancel(self, document_id: int, *, who: str, reason: str) -> bool:
+        """Ends an open document for good; its worker cannot write any more. Answers False when it had ended."""
+
+    def redrive(self, document_id: int, *, who: str, reason: str) -> bool:
+        """Lets a dead letter be tried again from its checkpoint. Answers False when it was not dead."""
+
+
+class Store(Intake, Work, Ledger, Upkeep, Protocol):
+    """All four roles, on one database."""
+
+    url: str
+
+    def now(self) -> datetime:
+        """Gives the moment by the store's clock."""
+
+    def close(self) -> None:
+        """Lets go of files and connections."""

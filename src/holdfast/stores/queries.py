@@ -1,0 +1,58 @@
+"""Loads SQL from files: one file per verb, the same names for every database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+ROWS = "/* rows */"
+SIZES = (256, 64, 16, 4, 1)
+"""How many rows a statement takes. A few fixed sizes, so that the driver's statement cache knows them all."""
+
+
+class Query(str):
+    """One statement. `for_rows(n)` repeats the row that follows the mark, for writing many rows with one statement."""
+
+    __slots__ = ()
+
+    def for_rows(self, count: int) -> str:
+        """Gives the statement for so many rows."""
+        return _repeated(self, count)
+
+
+@cache
+def _repeated(statement: str, count: int) -> str:
+    head, _, tail = statement.partition(ROWS)
+    row, _, rest = tail.partition("\n")
+    return head + ", ".join([row.strip()] * count) + "\n" + rest
+
+
+def load(folder: Path) -> dict[str, Query]:
+    """Reads every statement of a folder, by the name of its file."""
+    return {path.stem: Query(path.read_text().strip()) for path in sorted(folder.glob("*.sql"))}
+
+
+def slices(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cuts rows into slices of the sizes that statements come in."""
+    start = 0
+    for size in SIZES:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size
+
+
+def flat(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Any]:
+    """Joins leading parameters and rows into one list of parameters."""
+    parameters = list(head)
+    for row in rows:
+        parameters.extend(row)
+    return parameters
+
+
+def migrations(folder: Path) -> list[tuple[int, str]]:
+    """Gives the numbered migrations of a folder, in order."""
+    return [(int(path.stem.partition("_")[0]), path.read_text()) for path in sorted(folder.glob("*.sql"))]

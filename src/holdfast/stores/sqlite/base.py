@@ -1,0 +1,81 @@
+"""What the four roles of the SQLite store share: its queries, its clock, and how it keeps times and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any
+
+from holdfast.core.codec import Kept, encode_json
+from holdfast.stores.protocol import Clock
+from holdfast.stores.queries import Query, load
+from holdfast.stores.sqlite.connection import Connections
+
+SQL: Mapping[str, Query] = load(Path(__file__).parent / "queries")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+BIG = 64 * 1024
+"""Values larger than this many bytes are kept as blobs, outside the rows."""
+
+
+class Base:
+    """One database file and one clock."""
+
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        self.url = url
+        self._db = Connections(url)
+        self._clock = clock or (lambda: datetime.now(UTC))
+
+    def now(self) -> datetime:
+        return self._clock()
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _now(self) -> int:
+        return micros(self._clock())
+
+    def _write_journal(self, db: Connection, document_id: int, verb: str, *, who: str, now: int, detail: Any) -> None:
+        line = {"document_id": document_id, "verb": verb, "who": who, "now": now, "detail": encode_json(detail)}
+        db.execute(SQL["write_journal"], line)
+
+    def _batch_id(self, db: Connection, pipeline_id: int, batch: str | None) -> int | None:
+        if batch is None:
+            return None
+        row = db.execute(SQL["batch"], {"pipeline_id": pipeline_id, "name": batch}).fetchone()
+        return row[0] if row else -1
+
+
+def micros(moment: datetime) -> int:
+    """Gives a moment as microseconds since 1970."""
+    return (moment - EPOCH) // MICROSECOND
+
+
+def moment(micros_since_1970: int) -> datetime:
+    """Gives microseconds since 1970 as a moment."""
+    return EPOCH + micros_since_1970 * MICROSECOND
+
+
+def columns(kept: Kept) -> tuple[str | None, bytes | None, bytes | None]:
+    """Gives the columns (value, data, blob_hash) that keep a value."""
+    if len(kept) > BIG:
+        return None, None, blob_hash(kept)
+    return (kept, None, None) if isinstance(kept, str) else (None, kept, None)
+
+
+def blob_hash(kept: Kept) -> bytes:
+    """Gives the address of a big value: the same content has the same one."""
+    return blake2b(as_blob(kept)[1], digest_size=32, person=b"holdfast-" + as_blob(kept)[0].encode()).digest()
+
+
+def as_blob(kept: Kept) -> tuple[str, bytes]:
+    """Gives the media and the content of a big value."""
+    return ("json", kept.encode()) if isinstance(kept, str) else ("bytes", kept)
+
+
+def kept(value: Any, media: str | None) -> Kept:
+    """Gives back a value as it was kept, from a row or a blob."""
+    return value.decode() if media == "json" else value  # type: ignore[no-any-return]

@@ -1,0 +1,136 @@
+"""Connections to one SQLite file: one per thread, writers taking turns, errors in our own words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from holdfast.core.errors import StoreError, StoreFull, StoreGone, StoreReadOnly
+from holdfast.stores.sqlite.turnstile import Turnstile
+
+PATIENCE = 60.0
+"""How many seconds to wait for a writer that does not know our turnstile, such as a shell."""
+
+
+class Tx:
+    """The transaction that effects write through."""
+
+    dialect: Literal["sqlite", "postgresql"] = "sqlite"
+
+    __slots__ = ("execute", "executemany")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+
+
+class Connections:
+    """The connections of this process to one database file."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.path, self._synchronous = _parse(url)
+        self._local = threading.local()
+        self._opened: list[tuple[sqlite3.Connection, Turnstile]] = []
+        self._closed = False
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One write transaction: committed at the end, rolled back on any error."""
+        connection, turnstile = self._mine()
+        with own_words(self.url), turnstile:
+            connection.execute("begin immediate")
+            try:
+                yield connection
+                connection.execute("commit")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.execute("rollback")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One statement that only reads."""
+        with own_words(self.url):
+            yield self._mine()[0]
+
+    def close(self) -> None:
+        """Closes every connection of this process."""
+        self._closed = True
+        for connection, turnstile in self._opened:
+            connection.close()
+            turnstile.close()
+        self._opened.clear()
+
+    def _mine(self) -> tuple[sqlite3.Connection, Turnstile]:
+        mine: tuple[int, sqlite3.Connection, Turnstile] | None = getattr(self._local, "mine", None)
+        if mine is None or mine[0] != os.getpid():  # a forked child must not use its parent's
+            if self._closed:
+                raise StoreGone(f"the store {self.url} was closed")
+            with own_words(self.url):
+                mine = (os.getpid(), *self._open())
+            self._local.mine = mine
+            self._opened.append(mine[1:])
+        return mine[1:]
+
+    def _open(self) -> tuple[sqlite3.Connection, Turnstile]:
+        if not self.path.parent.is_dir():
+            raise StoreGone(f"{self.url}: there is no folder {self.path.parent}; create it first")
+        connection = sqlite3.connect(
+            self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        connection.execute("pragma journal_mode = wal")
+        connection.execute(f"pragma synchronous = {self._synchronous}")
+        connection.execute("pragma wal_autocheckpoint = 4000")
+        connection.execute("pragma cache_size = -16000")
+        return connection, Turnstile(self.path)
+
+
+def _parse(url: str) -> tuple[Path, str]:
+    parts = urlsplit(url)
+    name = unquote(parts.path)
+    if parts.netloc or not name.startswith("/") or len(name) < 2:
+        raise StoreError(f"{url!r} names no file; write sqlite:///papers.db (relative) or sqlite:////var/papers.db")
+    options = parse_qs(parts.query)
+    synchronous = options.pop("synchronous", ["full"])[0].lower()
+    if options or synchronous not in ("full", "normal", "extra"):
+        raise StoreError(f"{url!r}: the one option is synchronous=full, normal (may forget the last commits) or extra")
+    return Path(name[1:]), synchronous
+
+
+@contextmanager
+def own_words(url: str) -> Iterator[None]:
+    """Says what the database complains about in our own words, where we have some."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if ours := _translated(url, error):
+            raise ours from error
+        raise
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", "") in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
+            raise StoreError(f"{url} is not a SQLite database, or is damaged: {error}") from error
+        raise
+    except PermissionError as error:
+        raise StoreReadOnly(f"{url} cannot be written: {error}") from error
+
+
+def _translated(url: str, error: sqlite3.OperationalError) -> StoreError | None:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith("SQLITE_FULL"):
+        return StoreFull(f"the disk under {url} is full; nothing of the last write was kept. Make room and go on")
+    if name.startswith("SQLITE_READONLY"):
+        return StoreReadOnly(f"{url} cannot be written; check the rights of the file and of its folder")
+    if name.startswith("SQLITE_CANTOPEN"):
+        return StoreGone(f"{url} cannot be opened; check that the folder exists and may be read")
+    if name.startswith("SQLITE_IOERR"):
+        return StoreGone(f"{url} does not answer: {error} ({name})")
+    if name.startswith("SQLITE_BUSY"):
+        return StoreGone(f"{url} was locked by another program for more than {PATIENCE:.0f} seconds")
+    return None

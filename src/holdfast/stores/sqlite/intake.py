@@ -1,0 +1,96 @@
+"""Intake on SQLite: pipelines are declared, documents submitted, batches sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sqlite3 import Connection
+from typing import Any
+
+import msgspec
+
+from holdfast.core.codec import checked_json, decode_json, encode_json
+from holdfast.core.errors import StoreError
+from holdfast.core.model import NewDocument, Plan, Receipt
+from holdfast.core.plan import Shape, refuse_if_stranded
+from holdfast.stores.parts import sort_out
+from holdfast.stores.sqlite.base import SQL, Base
+
+
+class Intake(Base):
+    """Takes documents in."""
+
+    def declare(self, shape: Shape) -> Plan:
+        now = self._now()
+        with self._db.writing() as db:
+            db.execute(SQL["declare_pipeline"], {"name": shape.pipeline})
+            (pipeline_id,) = db.execute("select id from hf_pipeline where name = ?", (shape.pipeline,)).fetchone()
+            for old, new in shape.renamed.items():
+                db.execute(SQL["rename_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
+            for name in shape.names:
+                db.execute(SQL["declare_step"], {"pipeline_id": pipeline_id, "name": name})
+            for old, new in shape.renamed.items():
+                db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
+            known = dict(db.execute(SQL["steps"], {"pipeline_id": pipeline_id}).fetchall())
+            step_ids = {name: known[name] for name in shape.names}
+            refuse_if_stranded(shape, _stranded(db, pipeline_id, step_ids))
+            remembered = {
+                "pipeline_id": pipeline_id,
+                "digest": shape.digest(),
+                "shape": encode_json(shape),
+                "now": now,
+            }
+            (plan_id,) = db.execute(SQL["declare_plan"], remembered).fetchone()
+        return Plan(shape.pipeline, pipeline_id, plan_id, step_ids)
+
+    def submit(
+        self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int
+    ) -> Receipt:
+        with self._db.writing() as db:
+            batch_id = self._open_batch(db, plan, batch)
+            keys = encode_json([document.key for document in documents])
+            known = {
+                row[0]: row[1:] for row in db.execute(SQL["find_keys"], {"batch_id": batch_id, "keys": keys}).fetchall()
+            }
+            new, changed, unchanged = sort_out(documents, known, submission=submission, part=part)
+            place = {
+                "pipeline_id": plan.pipeline_id,
+                "batch_id": batch_id,
+                "plan_id": plan.plan_id,
+                "step_id": plan.first,
+                "submission": submission,
+                "part": part,
+                "now": self._now(),
+            }
+            if new:
+                db.execute(SQL["insert_documents"], place | {"documents": _rows(new)})
+                db.execute(SQL["expect"], {"batch_id": batch_id, "count": len(new)})
+            if changed:
+                rows = _rows(changed)
+                db.execute(SQL["journal_changes"], {"batch_id": batch_id, "now": place["now"], "documents": rows})
+                db.execute(SQL["change_documents"], place | {"documents": rows})
+        return Receipt(len(new), len(changed), unchanged)
+
+    def _open_batch(self, db: Connection, plan: Plan, batch: str) -> int:
+        named = {"pipeline_id": plan.pipeline_id, "name": batch}
+        db.execute(SQL["open_batch"], named | {"now": self._now()})
+        batch_id, state = db.execute(SQL["batch"], named).fetchone()
+        if state != "open":
+            raise StoreError(f"batch {batch!r} of {plan.pipeline!r} is {state}: it takes no more documents")
+        return int(batch_id)
+
+    def seal(self, pipeline: str, batch: str) -> None:
+        with self._db.writing() as db:
+            db.execute(SQL["seal"], {"pipeline": pipeline, "batch": batch})
+
+
+def _stranded(db: Connection, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, tuple[int, list[str]]]:
+    known = {"pipeline_id": pipeline_id, "step_ids": encode_json(list(step_ids.values()))}
+    return {name: (count, decode_json(keys)) for name, count, keys in db.execute(SQL["stranded"], known).fetchall()}
+
+
+def _rows(documents: Sequence[NewDocument]) -> str:
+    rows: list[tuple[Any, ...]] = [
+        (one.key, checked_json(one.payload, f"the payload of {one.key!r}"), one.fingerprint, one.priority)
+        for one in documents
+    ]
+    return msgspec.json.encode(rows).decode()

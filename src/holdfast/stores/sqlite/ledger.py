@@ -1,0 +1,179 @@
+"""The ledger on SQLite: answers questions, and changes nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from holdfast.core.codec import Kept, decode_json, encode_json
+from holdfast.core.errors import UnknownDocument
+from holdfast.core.model import (
+    Aside,
+    Balance,
+    Batch,
+    Checkpoint,
+    Entry,
+    Failure,
+    Output,
+    Plan,
+    Standing,
+    State,
+    Worker,
+)
+from holdfast.core.plan import Shape
+from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, kept, moment
+
+
+class Ledger(Base):
+    """Answers questions."""
+
+    def pipelines(self) -> list[str]:
+        return [row[0] for row in self._all("pipelines")]
+
+    def shape(self, pipeline: str) -> Shape | None:
+        row = self._one("shape", pipeline=pipeline)
+        return msgspec.json.decode(row[0], type=Shape) if row else None
+
+    def batches(self, pipeline: str) -> list[Batch]:
+        with self._db.reading() as db:
+            db.execute("begin")  # both questions of one moment
+            try:
+                batches = db.execute(SQL["batches"], {"pipeline": pipeline}).fetchall()
+                counts = db.execute(SQL["balance"], {"pipeline": pipeline, "batch_id": None}).fetchall()
+            finally:
+                db.execute("commit")
+        by_batch = defaultdict(list)
+        for batch_id, *count in counts:
+            by_batch[batch_id].append(count)
+        return [
+            Batch(
+                pipeline,
+                name,
+                state,
+                moment(created_at),
+                _balance(expected, by_batch[batch_id]),
+                _at_step(by_batch[batch_id]),
+            )
+            for batch_id, name, state, created_at, expected in batches
+        ]
+
+    def balance(self, pipeline: str, batch: str | None = None) -> Balance:
+        with self._db.reading() as db:
+            db.execute("begin")
+            try:
+                expected = db.execute(SQL["expected"], {"pipeline": pipeline, "batch": batch}).fetchall()
+                batch_id = None if batch is None else expected[0][0] if expected else -1
+                counts = db.execute(SQL["balance"], {"pipeline": pipeline, "batch_id": batch_id}).fetchall()
+            finally:
+                db.execute("commit")
+        return _balance(sum(row[1] for row in expected), [count[1:] for count in counts])
+
+    def next_due(self, plan: Plan, *, batch: str | None = None) -> timedelta | None:
+        with self._db.reading() as db:
+            asked = {
+                "pipeline_id": plan.pipeline_id,
+                "step_ids": encode_json(list(plan.step_ids.values())),
+                "batch_id": self._batch_id(db, plan.pipeline_id, batch),
+                "now": self._now(),
+            }
+            (wait,) = db.execute(SQL["next_due"], asked).fetchone()
+        return None if wait is None else wait * MICROSECOND
+
+    def standing(self, pipeline: str, batch: str, key: str) -> Standing:
+        row = self._one("standing", pipeline=pipeline, batch=batch, key=key)
+        if row is None:
+            raise UnknownDocument(f"batch {batch!r} of pipeline {pipeline!r} has no document {key!r}")
+        return standing(row)
+
+    def standings(
+        self, pipeline: str, *, batch: str | None = None, state: State | None = None, limit: int = 100
+    ) -> list[Standing]:
+        return [
+            standing(row) for row in self._all("standings", pipeline=pipeline, batch=batch, state=state, limit=limit)
+        ]
+
+    def find(self, key: str) -> list[Standing]:
+        return [standing(row) for row in self._all("find", key=key)]
+
+    def outputs(self, document_id: int) -> list[Output]:
+        return [
+            Output(step, items, aside, moment(first), moment(last))
+            for step, items, first, last, aside in self._all("outputs", document_id=document_id)
+        ]
+
+    def items(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
+        with self._db.reading() as db:
+            for step, position, value, media in db.execute(SQL["items"], {"document_id": document_id}):
+                yield step, position, kept(value, media)
+
+    def asides(self, document_id: int) -> list[tuple[str, Aside]]:
+        return [
+            (step, Aside(position, tries, msgspec.json.decode(error, type=Failure)))
+            for step, position, tries, error in self._all("asides", document_id=document_id)
+        ]
+
+    def journal(self, document_id: int) -> list[Entry]:
+        return [
+            Entry(moment(at), verb, who, generation, step, _json(cursor), _json(detail))
+            for at, verb, who, generation, step, cursor, detail in self._all("journal", document_id=document_id)
+        ]
+
+    def workers(self) -> list[tuple[Worker, datetime, bool]]:
+        return [
+            (Worker(row[0], row[1], row[2], row[3], row[4], row[5] * MICROSECOND), moment(row[6]), bool(row[7]))
+            for row in self._all("workers", now=self._now())
+        ]
+
+    def _all(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        with self._db.reading() as db:
+            return db.execute(SQL[query], parameters).fetchall()
+
+    def _one(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
+        return next(iter(self._all(query, **parameters)), None)
+
+
+def standing(row: tuple[Any, ...]) -> Standing:
+    """Gives a row of the view hf_standing as a value."""
+    (document_id, pipeline, batch, key, payload, fingerprint, priority, state, generation, step, cursor, *rest) = row
+    moves, attempts, crashes, reason, holder, submitted_at, moved_at, due_at, _, _ = rest
+    return Standing(
+        document_id,
+        pipeline,
+        batch,
+        key,
+        decode_json(payload),
+        fingerprint,
+        priority,
+        state,
+        Checkpoint(generation, step, _json(cursor), moves),
+        attempts,
+        crashes,
+        reason,
+        holder,
+        moment(submitted_at),
+        moment(moved_at),
+        None if due_at is None else moment(due_at),
+    )
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else decode_json(text)
+
+
+def _balance(expected: int, counts: list[Any]) -> Balance:
+    by_state: dict[str, int] = defaultdict(int)
+    for state, _, count in counts:
+        by_state[state] += count
+    return Balance(expected, **by_state)
+
+
+def _at_step(counts: list[Any]) -> dict[str, int]:
+    at_step: dict[str, int] = defaultdict(int)
+    for state, step, count in counts:
+        if step is not None and state in ("waiting", "running", "paused"):
+            at_step[step] += count
+    return dict(at_step)

@@ -1,0 +1,173 @@
+-- holdfast on SQLite.
+--
+-- A pipeline has steps and, over time, plans (the shapes it had). Documents belong to a batch of a pipeline. A row of
+-- hf_document is a checkpoint: generation, step, cursor, and `moves`, the number of moves that led there. The step is
+-- the one to run next; a document without one is done.
+--
+-- A worker that claims a document becomes its worker_id and raises its fence. Every later write names the fence,
+-- generation and moves it expects; a worker that lost the document matches no row.
+--
+-- What steps keep is in hf_item, by position; -1 is the value of a step that returned one thing rather than a list.
+-- JSON is text, bytes are blobs, and big values are in hf_blob under their hash. Times are microseconds since 1970, UTC:
+-- select datetime(moved_at / 1000000, 'unixepoch').
+--
+-- hf_journal tells everything that is not plain progress. The views hf_documents and hf_items are for people.
+
+create table hf_pipeline (
+  id integer primary key,
+  name text not null unique
+);
+
+create table hf_step (
+  id integer primary key,
+  pipeline_id integer not null references hf_pipeline,
+  name text not null,
+  unique (pipeline_id, name)
+);
+
+create table hf_plan (
+  id integer primary key,
+  pipeline_id integer not null references hf_pipeline,
+  digest text not null,
+  shape text not null,
+  declared_at integer not null,
+  unique (pipeline_id, digest)
+);
+
+create table hf_batch (
+  id integer primary key,
+  pipeline_id integer not null references hf_pipeline,
+  name text not null,
+  state text not null default 'open' check (state in ('open', 'sealed', 'closed')),
+  expected integer not null default 0 check (expected >= 0),
+  created_at integer not null,
+  unique (pipeline_id, name)
+);
+
+create table hf_worker (
+  id integer primary key autoincrement,
+  name text not null,
+  host text not null,
+  pid integer not null,
+  born text not null,
+  lease integer not null check (lease > 0),
+  enlisted_at integer not null,
+  beat_at integer not null,
+  gone_at integer
+);
+
+create table hf_document (
+  id integer primary key,
+  pipeline_id integer not null references hf_pipeline,
+  batch_id integer not null references hf_batch,
+  plan_id integer not null references hf_plan,
+  key text not null,
+  payload text not null,
+  fingerprint text not null,
+  submission integer not null,
+  part integer not null,
+  priority integer not null default 0,
+  state text not null default 'waiting'
+    check (state in ('waiting', 'running', 'paused', 'done', 'dead', 'cancelled')),
+  generation integer not null default 0 check (generation >= 0),
+  step_id integer references hf_step,
+  cursor text,
+  moves integer not null default 0 check (moves >= 0),
+  fence integer not null default 0 check (fence >= 0),
+  worker_id integer references hf_worker,
+  attempts integer not null default 0 check (attempts >= 0),
+  crashes integer not null default 0 check (crashes >= 0),
+  due_at integer,
+  deadline_at integer,
+  reason text not null default '',
+  reuses text,
+  submitted_at integer not null,
+  moved_at integer not null,
+  unique (batch_id, key),
+  check ((state = 'running') = (worker_id is not null)),
+  check ((state = 'done') = (step_id is null)),
+  check (state <> 'waiting' or due_at is not null),
+  check (state = 'running' or deadline_at is null)
+);
+
+-- The two indexes that claiming and reclaiming need. A move touches neither.
+create index hf_document_waiting on hf_document (pipeline_id, priority desc, due_at, id) where state = 'waiting';
+create index hf_document_running on hf_document (worker_id) where state = 'running';
+create index hf_document_paused on hf_document (pipeline_id, due_at) where state = 'paused';
+
+create table hf_item (
+  document_id integer not null,
+  generation integer not null,
+  step_id integer not null,
+  position integer not null check (position >= -1),
+  value text,
+  data blob,
+  blob_hash blob references hf_blob,
+  kept_at integer not null,
+  primary key (document_id, generation, step_id, position),
+  check ((value is not null) + (data is not null) + (blob_hash is not null) = 1)
+) without rowid;
+
+create table hf_blob (
+  hash blob primary key,
+  media text not null check (media in ('json', 'bytes')),
+  content blob not null
+) without rowid;
+
+create table hf_aside (
+  document_id integer not null,
+  generation integer not null,
+  step_id integer not null,
+  position integer not null,
+  tries integer not null check (tries >= 1),
+  error text not null,
+  set_aside_at integer not null,
+  primary key (document_id, generation, step_id, position)
+) without rowid;
+
+create table hf_permit (
+  step_id integer not null,
+  document_id integer not null,
+  fence integer not null,
+  primary key (step_id, document_id)
+) without rowid;
+
+create table hf_journal (
+  id integer primary key,
+  document_id integer not null,
+  at integer not null,
+  verb text not null,
+  who text not null,
+  generation integer not null,
+  step text,
+  cursor text,
+  detail text
+);
+create index hf_journal_document on hf_journal (document_id, id);
+
+create view hf_standing as
+select d.id, p.name as pipeline, b.name as batch, d.key, d.payload, d.fingerprint, d.priority, d.state, d.generation,
+       s.name as step, d.cursor, d.moves, d.attempts, d.crashes, d.reason, coalesce(w.name, '') as holder,
+       d.submitted_at, d.moved_at, d.due_at, d.batch_id, d.pipeline_id
+  from hf_document d
+  join hf_batch b on b.id = d.batch_id
+  join hf_pipeline p on p.id = d.pipeline_id
+  left join hf_step s on s.id = d.step_id
+  left join hf_worker w on w.id = d.worker_id;
+
+create view hf_documents as
+select pipeline, batch, key, state, step, cursor, generation, moves, attempts, crashes, priority, holder, reason,
+       datetime(submitted_at / 1000000, 'unixepoch') as submitted,
+       datetime(moved_at / 1000000, 'unixepoch') as moved,
+       datetime(due_at / 1000000, 'unixepoch') as due, payload, fingerprint, id
+  from hf_standing;
+
+create view hf_items as
+select p.name as pipeline, b.name as batch, d.key, i.generation, s.name as step, i.position,
+       coalesce(i.value, i.data, x.content) as value, datetime(i.kept_at / 1000000, 'unixepoch') as kept
+  from hf_item i
+  join hf_document d on d.id = i.document_id
+  join hf_batch b on b.id = d.batch_id
+  join hf_pipeline p on p.id = d.pipeline_id
+  join hf_step s on s.id = i.step_id
+  left join hf_blob x on x.hash = i.blob_hash;

@@ -1,0 +1,16 @@
+-- Due documents become the worker's, by priority, then age. The attempt counts from here.
+update hf_document
+   set state = 'running', worker_id = :worker_id, fence = fence + 1, attempts = attempts + 1, plan_id = :plan_id,
+       due_at = null, deadline_at = :now + json_extract(:timeouts, '$."' || step_id || '"')
+ where id in (select id
+                from hf_document
+               where pipeline_id = :pipeline_id
+                 and state = 'waiting'
+                 and due_at <= :now
+                 and (crashes >= :suspect) = :suspects
+                 and step_id in (select value from json_each(:step_ids))
+                 and (:batch_id is null or batch_id = :batch_id)
+               order by priority desc, due_at, id
+               limit :limit)
+returning id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, attempts, crashes,
+          :now - moved_at, reuses, priority

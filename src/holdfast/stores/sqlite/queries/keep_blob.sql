@@ -1,0 +1,4 @@
+-- A big value, once for all that refer to it.
+insert into hf_blob (hash, media, content)
+values (?, ?, ?)
+    on conflict (hash) do nothing

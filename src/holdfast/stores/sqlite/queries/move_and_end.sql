@@ -1,0 +1,13 @@
+-- Moves checkpoints on, and the documents leave their worker: done, or parked at a gate.
+update hf_document
+   set step_id = m.column5, cursor = m.column6, state = m.column7, reason = m.column8,
+       worker_id = null, due_at = null, deadline_at = null,
+       moves = moves + 1, attempts = 0, crashes = 0, moved_at = ?
+  from (values
+       /* rows */ (?, ?, ?, ?, ?, ?, ?, ?)
+       ) as m
+ where id = m.column1
+   and generation = m.column2
+   and fence = m.column3
+   and moves = m.column4
+   and state = 'running'

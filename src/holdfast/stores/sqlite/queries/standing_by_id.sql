@@ -1,0 +1,4 @@
+-- Where the document with this number stands.
+select *
+  from hf_standing
+ where id = :id

@@ -1,0 +1,98 @@
+"""Upkeep on SQLite: puts right what time and crashes left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sqlite3 import Connection
+from typing import Any
+
+from holdfast.core.codec import encode_json
+from holdfast.core.model import Plan, Standing
+from holdfast.core.retry import SUSPECT
+from holdfast.stores.protocol import Verdict
+from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base
+from holdfast.stores.sqlite.ledger import standing
+
+
+class Upkeep(Base):
+    """Puts right what time and crashes left behind."""
+
+    def reclaim(self, plan: Plan, *, who: str, verdict: Verdict, gone: Sequence[int] = ()) -> list[Standing]:
+        now = self._now()
+        asked = {"pipeline_id": plan.pipeline_id, "gone": encode_json(list(gone)), "now": now}
+        with self._db.reading() as db:
+            if not gone and not db.execute(SQL["orphans"], asked).fetchone():
+                return []  # the usual answer, without waiting for a turn to write
+        with self._db.writing() as db:
+            orphans = db.execute(SQL["orphans"], asked).fetchall()
+            for orphan in orphans:
+                self._reclaim(db, orphan, who=who, verdict=verdict, now=now)
+            db.execute(SQL["bury_workers"], asked)
+            rows = [db.execute(SQL["standing_by_id"], {"id": orphan[0]}).fetchone() for orphan in orphans]
+        return [standing(row) for row in rows]
+
+    def _reclaim(self, db: Connection, orphan: tuple[Any, ...], *, who: str, verdict: Verdict, now: int) -> None:
+        document_id, step, attempts, crashes, fence, holder, overdue = orphan
+        if not overdue:  # the attempt that was counted at the claim turns out to be a crash
+            attempts, crashes = attempts - 1, crashes + 1
+        state, delay = verdict(step, attempts, crashes)
+        reason = f"overdue at {step}" if overdue else f"worker {holder} is gone"
+        row = {
+            "id": document_id,
+            "fence": fence,
+            "state": state,
+            "due_at": now + delay // MICROSECOND if state == "waiting" else None,
+            "reason": reason,
+            "attempts": max(attempts, 0),
+            "crashes": crashes,
+        }
+        db.execute(SQL["reclaim"], row)
+        detail = {"from": holder, "state": state, "reason": reason, "attempts": attempts, "crashes": crashes}
+        self._write_journal(db, document_id, "reclaim", who=who, now=now, detail=detail)
+
+    def wake(self, plan: Plan) -> int:
+        asked = {"pipeline_id": plan.pipeline_id, "now": self._now()}
+        with self._db.reading() as db:
+            sleeping = (
+                "select 1 from hf_document where pipeline_id = :pipeline_id and state = 'paused' and due_at <= :now"
+            )
+            if not db.execute(sleeping, asked).fetchone():
+                return 0
+        with self._db.writing() as db:
+            return db.execute(SQL["wake"], asked).rowcount
+
+    def suspects_due(self, plan: Plan) -> bool:
+        with self._db.reading() as db:
+            asked = {"pipeline_id": plan.pipeline_id, "now": self._now(), "suspect": SUSPECT}
+            return bool(db.execute(SQL["suspects_due"], asked).fetchone()[0])
+
+    def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:
+        with self._db.writing() as db:
+            row = db.execute(SQL["standing_by_id"], {"id": document_id}).fetchone()
+            if row is None or row[7] != "paused":
+                return False
+            here, names = standing(row), list(plan.step_ids)
+            self._write_journal(db, document_id, "resume", who=who, now=self._now(), detail={"reason": reason})
+            at_gate = here.reason.startswith("gate ")
+            place = names.index(here.checkpoint.step or "") + at_gate
+            asked = {"id": document_id, "now": self._now()}
+            if place == len(names):
+                return db.execute(SQL["finish_past_gate"], asked).rowcount == 1
+            return db.execute(SQL["resume"], asked | {"step_id": plan.step_ids[names[place]]}).rowcount == 1
+
+    def reject(self, document_id: int, *, who: str, reason: str) -> bool:
+        return self._decide("reject", document_id, who=who, reason=reason)
+
+    def cancel(self, document_id: int, *, who: str, reason: str) -> bool:
+        return self._decide("cancel", document_id, who=who, reason=reason)
+
+    def redrive(self, document_id: int, *, who: str, reason: str) -> bool:
+        return self._decide("redrive", document_id, who=who, reason=reason)
+
+    def _decide(self, verb: str, document_id: int, *, who: str, reason: str) -> bool:
+        now = self._now()
+        with self._db.writing() as db:
+            if db.execute(SQL[verb], {"id": document_id, "reason": reason, "now": now}).rowcount != 1:
+                return False
+            self._write_journal(db, document_id, verb, who=who, now=now, detail={"reason": reason})
+            return True

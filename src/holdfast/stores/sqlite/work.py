@@ -1,0 +1,262 @@
+"""Work on SQLite: claims with fences, and the one door through which checkpoints move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from sqlite3 import Connection, IntegrityError
+from typing import Any
+
+from holdfast.core.codec import Kept, decode_json, encode_json
+from holdfast.core.errors import BodyError
+from holdfast.core.model import Checkpoint, Claim, Plan, Worker
+from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move
+from holdfast.core.retry import SUSPECT
+from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
+from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
+from holdfast.stores.queries import flat, slices
+from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_blob, columns, kept, micros
+from holdfast.stores.sqlite.connection import Tx, own_words
+
+
+class Work(Base):
+    """Lets one worker at a time advance a document."""
+
+    def enlist(self, *, name: str, host: str, pid: int, born: str, lease: timedelta) -> Worker:
+        row = {"name": name, "host": host, "pid": pid, "born": born, "lease": lease // MICROSECOND, "now": self._now()}
+        with self._db.writing() as db:
+            (worker_id,) = db.execute(SQL["enlist"], row).fetchone()
+        return Worker(worker_id, name, host, pid, born, lease)
+
+    def beat(self, worker: Worker) -> bool:
+        with self._db.writing() as db:
+            return db.execute(SQL["beat"], {"id": worker.id, "now": self._now()}).rowcount == 1
+
+    def retire(self, worker: Worker) -> None:
+        now = self._now()
+        with self._db.writing() as db:
+            db.execute(SQL["let_go"], {"id": worker.id, "now": now, "keeping": "[]"})
+            db.execute(SQL["retire"], {"id": worker.id, "now": now})
+
+    def surrender(self, worker: Worker, *, keeping: Sequence[int]) -> int:
+        with self._db.writing() as db:
+            kept_ids = encode_json(list(keeping))
+            return db.execute(SQL["let_go"], {"id": worker.id, "now": self._now(), "keeping": kept_ids}).rowcount
+
+    def claim(
+        self, plan: Plan, worker: Worker, *, limit: int, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
+    ) -> list[Claim]:
+        return self._claim(plan, worker, limit=limit, batch=batch, timeouts=timeouts, suspects=0)
+
+    def claim_suspect(
+        self, plan: Plan, worker: Worker, *, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
+    ) -> list[Claim]:
+        return self._claim(plan, worker, limit=1, batch=batch, timeouts=timeouts, suspects=1)
+
+    def _claim(
+        self, plan: Plan, worker: Worker, *, limit: int, batch: str | None, timeouts: Timeouts, suspects: int
+    ) -> list[Claim]:
+        asked = {
+            "pipeline_id": plan.pipeline_id,
+            "plan_id": plan.plan_id,
+            "worker_id": worker.id,
+            "step_ids": encode_json(list(plan.step_ids.values())),
+            "timeouts": encode_json({str(plan.step_ids[step]): span // MICROSECOND for step, span in timeouts.items()}),
+            "suspect": SUSPECT,
+            "suspects": suspects,
+            "limit": limit,
+            "now": self._now(),
+        }
+        with self._db.writing() as db:
+            asked["batch_id"] = self._batch_id(db, plan.pipeline_id, batch)
+            rows = db.execute(SQL["claim"], asked).fetchall()
+            batches = {} if not rows else dict(db.execute("select id, name from hf_batch").fetchall())
+        names = {step_id: name for name, step_id in plan.step_ids.items()}
+        rows.sort(key=lambda row: (-row[-1], row[0]))
+        return [_claim(row, batches, names) for row in rows]
+
+    def commit(self, plan: Plan, moves: Sequence[Move]) -> list[Answer]:
+        return commit_in_groups(moves, lambda group: self._commit_together(plan, group))
+
+    def _commit_together(self, plan: Plan, moves: Sequence[Move]) -> list[Answer]:
+        now = self._now()
+        try:
+            with self._db.writing() as db:
+                accepted = self._move(db, plan, moves, now)
+                held = moves if accepted is None else [move for move in moves if move.claim.document_id in accepted]
+                self._keep(db, plan, held, now)
+                self._run_effects(db, held)
+        except IntegrityError as error:  # a constraint that is only looked at when the transaction ends
+            raise EffectFailed(None, error) from error
+        if accepted is None:
+            return [ACCEPTED] * len(moves)
+        return [ACCEPTED if move.claim.document_id in accepted else LOST for move in moves]
+
+    def _move(self, db: Connection, plan: Plan, moves: Sequence[Move], now: int) -> set[int] | None:
+        """Moves the checkpoints that still match. Answers None when all did, or the documents that did."""
+        going = [_going(plan, move, now) for move in moves if move.state == "running"]
+        ending = [_ending(plan, move) for move in moves if move.state != "running"]
+        moved = 0
+        for part in slices(going):
+            moved += db.execute(SQL["move"].for_rows(len(part)), flat((now,), part)).rowcount
+        for part in slices(ending):
+            moved += db.execute(SQL["move_and_end"].for_rows(len(part)), flat((now,), part)).rowcount
+        if moved == len(moves):
+            return None
+        asked = [_place(move.claim, move.after) for move in moves]
+        return {row[0] for row in db.execute(SQL["moved"], {"moves": encode_json(asked), "now": now}).fetchall()}
+
+    def _keep(self, db: Connection, plan: Plan, moves: Sequence[Move], now: int) -> None:
+        rows: list[tuple[Any, ...]] = []
+        for move in moves:
+            document_id, generation = move.claim.document_id, move.after.generation
+            for item in move.items:
+                value, data, big = columns(item.value)
+                if big is not None:
+                    db.execute(SQL["keep_blob"], (big, *as_blob(item.value)))
+                step_id = plan.step_ids[item.step]
+                rows.append((document_id, generation, step_id, item.position, value, data, big, now))
+            if move.asides or move.mended:
+                self._keep_asides(db, plan, move, now)
+            if move.state == "done" and generation:
+                self._drop_earlier_generations(db, plan, move)
+        for part in slices(rows):
+            db.execute(SQL["keep_items"].for_rows(len(part)), flat((), part))
+
+    def _keep_asides(self, db: Connection, plan: Plan, move: Move, now: int) -> None:
+        assert move.before.step is not None
+        place = (move.claim.document_id, move.after.generation, plan.step_ids[move.before.step])
+        for aside in move.asides:
+            db.execute(SQL["set_aside"], (*place, aside.position, aside.tries, encode_json(aside.error), now))
+        for position in move.mended:
+            db.execute(SQL["mend"], (*place, position))
+
+    def _drop_earlier_generations(self, db: Connection, plan: Plan, move: Move) -> None:
+        reuses = {str(plan.step_ids[step]): made_in for step, made_in in (move.claim.reuses or {}).items()}
+        done = {"document_id": move.claim.document_id, "generation": move.after.generation}
+        db.execute(SQL["drop_items"], done | {"reuses": encode_json(reuses)})
+
+    def _run_effects(self, db: Connection, moves: Sequence[Move]) -> None:
+        tx = Tx(db)
+
+        def run(move: Move) -> None:
+            assert move.effect is not None
+            with own_words(self.url):
+                move.effect(tx)
+            if not db.in_transaction:
+                raise BodyError("an effect ended the transaction it was given; it must leave commit and rollback alone")
+
+        run_effects(moves, run)
+
+    def give_back(self, endings: Sequence[Ending]) -> list[bool]:
+        now = self._now()
+        with self._db.writing() as db:
+            return [self._give_back(db, ending, now) for ending in endings]
+
+    def _give_back(self, db: Connection, ending: Ending, now: int) -> bool:
+        claim = ending.claim
+        due = now + ending.delay // MICROSECOND if ending.state == "waiting" else None
+        row = {
+            "id": claim.document_id,
+            "generation": claim.checkpoint.generation,
+            "fence": claim.fence,
+            "state": ending.state,
+            "due_at": micros(ending.until) if ending.until else due,
+            "reason": str(ending.failure or ending.reason),
+            "refund": ending.costs != "attempt",
+            "crashed": ending.costs == "crash",
+        }
+        held = db.execute(SQL["give_back"], row).rowcount == 1
+        if held:
+            detail = {"state": ending.state, "reason": ending.reason, "error": ending.failure, "costs": ending.costs}
+            self._write_journal(db, claim.document_id, ending.verb, who=ending.who, now=now, detail=detail)
+        return held
+
+    def rewind(self, plan: Plan, claim: Claim, *, to: str, who: str, reason: str) -> bool:
+        now = self._now()
+        checkpoint = claim.checkpoint
+        row = {
+            "id": claim.document_id,
+            "generation": checkpoint.generation,
+            "fence": claim.fence,
+            "moves": checkpoint.moves,
+            "step_id": plan.step_ids[to],
+            "reuses": encode_json(reused(plan, claim, to)),
+            "now": now,
+        }
+        with self._db.writing() as db:
+            if db.execute(SQL["rewind"], row).rowcount != 1:
+                return False
+            detail = {"from": checkpoint.step, "cursor": checkpoint.cursor, "to": to, "reason": reason}
+            self._write_journal(db, claim.document_id, "rewind", who=who, now=now, detail=detail)
+            return True
+
+    def admit(self, plan: Plan, step: str, claims: Sequence[Claim], *, limit: int) -> list[bool]:
+        step_id = plan.step_ids[step]
+        with self._db.writing() as db:
+            db.execute(SQL["drop_permits"], {"step_id": step_id})
+            inside = {row[0] for row in db.execute(SQL["permits"], {"step_id": step_id}).fetchall()}
+            for claim in claims:
+                if claim.document_id not in inside and len(inside) < limit:
+                    permit = {"step_id": step_id, "document_id": claim.document_id, "fence": claim.fence}
+                    db.execute(SQL["permit"], permit)
+                    inside.add(claim.document_id)
+        return [claim.document_id in inside for claim in claims]
+
+    def extent(self, document_id: int, generation: int, step_id: int) -> int:
+        with self._db.reading() as db:
+            return int(db.execute(SQL["extent"], (document_id, generation, step_id)).fetchone()[0])
+
+    def read(
+        self, document_id: int, generation: int, step_id: int, start: int, stop: int
+    ) -> Sequence[tuple[int, Kept]]:
+        with self._db.reading() as db:
+            rows = db.execute(SQL["read"], (document_id, generation, step_id, start, stop)).fetchall()
+        return [(position, kept(value, media)) for position, value, media in rows]
+
+
+def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:
+    (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
+    attempts, crashes, age, reuses, _ = rest
+    return Claim(
+        document_id,
+        fence,
+        batches[batch_id],
+        key,
+        decode_json(payload),
+        fingerprint,
+        Checkpoint(generation, names[step_id], None if cursor is None else decode_json(cursor), moves),
+        attempts,
+        crashes,
+        age * MICROSECOND,
+        None if reuses is None else {names[int(k)]: made for k, made in decode_json(reuses).items() if int(k) in names},
+    )
+
+
+def _place(claim: Claim, checkpoint: Checkpoint) -> tuple[int, int, int, int]:
+    return claim.document_id, checkpoint.generation, claim.fence, checkpoint.moves
+
+
+def _going(plan: Plan, move: Move, now: int) -> tuple[Any, ...]:
+    after = move.after
+    assert after.step is not None
+    cursor = None if after.cursor is None else encode_json(after.cursor)
+    deadline = None if move.timeout is None else now + move.timeout // MICROSECOND
+    return (*_place(move.claim, move.before), plan.step_ids[after.step], cursor, deadline)
+
+
+def _ending(plan: Plan, move: Move) -> tuple[Any, ...]:
+    after = move.after
+    step_id = None if after.step is None else plan.step_ids[after.step]
+    cursor = None if after.cursor is None else encode_json(after.cursor)
+    return (*_place(move.claim, move.before), step_id, cursor, move.state, move.reason)
+
+
+def reused(plan: Plan, claim: Claim, to: str) -> dict[str, int]:
+    """Says which generation's items serve the steps before `to`, by the steps' numbers."""
+    reuses: dict[str, int] = {}
+    for step, step_id in plan.step_ids.items():
+        if step == to:
+            break
+        reuses[str(step_id)] = (claim.reuses or {}).get(step, claim.checkpoint.generation)
+    return reuses
