@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, State
 
@@ -42,6 +43,13 @@ class Move(Struct, frozen=True):
     effect: Effect | None = None
     timeout: timedelta | None = None
     reason: str = ""
+
+
+def rewound(claim: Claim, *, to: str, before: Sequence[str]) -> Claim:
+    """Gives the claim as it is after a rewind: a new generation that reuses what the steps before `to` kept."""
+    at = claim.checkpoint
+    reuses = {step: (claim.reuses or {}).get(step, at.generation) for step in before}
+    return replace(claim, checkpoint=Checkpoint(at.generation + 1, to, None, at.moves + 1), reuses=reuses)
 
 
 class Accepted(Struct, frozen=True):

@@ -1,8 +1,8 @@
 """Which items of a step are done, under way, set aside or still to do, when windows finish out of order.
 
 The cursor of a step over items is a count while all before it is done. As soon as something is not, it becomes
-`{"next": 128, "done": [[192, 256]], "aside": [130]}`: everything below `next` is done, so are the ranges, and the
-positions set aside are waiting for their last try.
+`{"next": 128, "done": [[192, 256]], "aside": [[130, 1]]}`: everything below `next` is done, so are the ranges, and
+each position set aside stands beside the number of its tries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Span = tuple[int, int]
 class _Cursor(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     next: int = 0
     done: list[Span] = []
-    aside: list[int] = []
+    aside: list[Span] = []
 
 
 class Windows:
@@ -27,8 +27,8 @@ class Windows:
     def __init__(self, total: int, *, cursor: Any = None) -> None:
         at = _Cursor(next=cursor or 0) if isinstance(cursor, (int, type(None))) else msgspec.convert(cursor, _Cursor)
         self.total = total
-        self.aside: set[int] = set(at.aside)
-        self._done: list[Span] = merged([(0, at.next), *at.done, *((p, p + 1) for p in at.aside)])
+        self.aside: dict[int, int] = dict(at.aside)
+        self._done: list[Span] = merged([(0, at.next), *at.done, *((place, place + 1) for place in self.aside)])
         self._given: list[Span] = list(self._done)
 
     def take(self, size: int) -> Span | None:
@@ -47,14 +47,14 @@ class Windows:
         """The items of this span are done."""
         self._done = merged([*self._done, span])
 
-    def set_aside(self, position: int) -> None:
-        """The item at this position could not be done now."""
-        self.aside.add(position)
+    def set_aside(self, position: int, *, tries: int) -> None:
+        """The item at this position could not be done, after so many tries."""
+        self.aside[position] = tries
         self.finish((position, position + 1))
 
     def mend(self, position: int) -> None:
         """The item at this position was set aside, and is done now."""
-        self.aside.discard(position)
+        self.aside.pop(position, None)
 
     @property
     def finished(self) -> bool:
@@ -67,7 +67,7 @@ class Windows:
         rest = [span for span in self._done if span[0] > 0]
         if not rest and not self.aside:
             return lowest
-        return msgspec.to_builtins(_Cursor(next=lowest, done=rest, aside=sorted(self.aside)))
+        return msgspec.to_builtins(_Cursor(next=lowest, done=rest, aside=sorted(self.aside.items())))
 
 
 def merged(spans: list[Span]) -> list[Span]:

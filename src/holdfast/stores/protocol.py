@@ -123,6 +123,9 @@ class Ledger(Protocol):
     def next_due(self, plan: Plan, *, batch: str | None = None) -> timedelta | None:
         """Answers how long until a waiting document is due (nothing or less: now); None when none waits."""
 
+    def running(self, plan: Plan, *, batch: str | None = None) -> int:
+        """Counts the documents that workers hold."""
+
     def standing(self, pipeline: str, batch: str, key: str) -> Standing:
         """Tells where one document stands, or raises UnknownDocument."""
 

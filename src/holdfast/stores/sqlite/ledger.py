@@ -83,6 +83,11 @@ class Ledger(Base):
             (wait,) = db.execute(SQL["next_due"], asked).fetchone()
         return None if wait is None else wait * MICROSECOND
 
+    def running(self, plan: Plan, *, batch: str | None = None) -> int:
+        with self._db.reading() as db:
+            asked = {"pipeline_id": plan.pipeline_id, "batch_id": self._batch_id(db, plan.pipeline_id, batch)}
+            return int(db.execute(SQL["running"], asked).fetchone()[0])
+
     def standing(self, pipeline: str, batch: str, key: str) -> Standing:
         row = self._one("standing", pipeline=pipeline, batch=batch, key=key)
         if row is None:

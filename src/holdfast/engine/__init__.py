@@ -1,0 +1,1 @@
+"""The engine: drives pipelines over stores. It knows stores only by their protocol."""

@@ -1,0 +1,126 @@
+"""What most people call: open a store, submit documents, drain or work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+from secrets import randbits
+from typing import Any
+
+from holdfast.core.codec import checked_json
+from holdfast.core.model import NewDocument, Receipt
+from holdfast.core.pipeline import Pipeline
+from holdfast.engine.budget import Budget, stopping_on_signals
+from holdfast.engine.events import Listener
+from holdfast.engine.report import Report
+from holdfast.engine.worker import LEASE, Settings, Worker
+from holdfast.stores import open_store
+from holdfast.stores.protocol import Store
+
+SLICE = 1000
+"""How many documents are submitted in one transaction."""
+
+Submittable = NewDocument | str | os.PathLike[str] | tuple[str, Any]
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Store]:
+    """Opens the store that a URL names, and closes it at the end of the block."""
+    store = open_store(url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def submit(
+    pipeline: Pipeline, store: Store, *, batch: str, documents: Iterable[Submittable], priority: int = 0
+) -> Receipt:
+    """Submits documents to a batch: paths, (key, payload) pairs or NewDocuments, as many as there are.
+
+    Known documents whose content did not change are left alone; changed ones begin anew. Only a slice is held in
+    memory. What was submitted before an error stays submitted, and submitting all again is safe.
+    """
+    plan = store.declare(pipeline.shape())
+    stream = (_new(document, priority) for document in documents)
+    submission = randbits(62)
+    receipt = Receipt()
+    part = 0
+    while batch_of := list(islice(stream, SLICE)):
+        receipt += store.submit(plan, batch, batch_of, submission=submission, part=part)
+        part += 1
+    return receipt
+
+
+def drain(pipeline: Pipeline, store: Store, *, budget: Budget | timedelta | None = None, **how: Any) -> Report:
+    """Works until no document of the pipeline waits or runs any more. Ctrl-C and SIGTERM stop it at the next item.
+
+    The keywords are those of `work`.
+    """
+    worker, limits = _worker(pipeline, store, budget, **how)
+    with stopping_on_signals(limits):
+        return worker.drain()
+
+
+def work(pipeline: Pipeline, store: Store, *, budget: Budget | timedelta | None = None, **how: Any) -> Report:
+    """Works for ever, or until the budget is over. Ctrl-C and SIGTERM stop it at the next item.
+
+    batch        only the documents of this batch
+    threads      how many plain bodies run at once (8)
+    concurrency  how many documents are held at once, at most (1000)
+    lease        how long the worker may be silent before others take its documents (30 s)
+    grace        how long a body may go on when the worker is stopped (10 s)
+    name         what the worker is called in the journal
+    listeners    functions that are called with every event of the engine
+    """
+    worker, limits = _worker(pipeline, store, budget, **how)
+    with stopping_on_signals(limits):
+        return worker.work()
+
+
+def _worker(
+    pipeline: Pipeline,
+    store: Store,
+    budget: Budget | timedelta | None,
+    *,
+    batch: str | None = None,
+    threads: int = 8,
+    concurrency: int = 1000,
+    lease: timedelta = LEASE,
+    grace: timedelta = timedelta(seconds=10),
+    name: str = "",
+    listeners: Sequence[Listener] = (),
+) -> tuple[Worker, Budget]:
+    limits = budget if isinstance(budget, Budget) else Budget(budget)
+    settings = Settings(batch=batch, threads=threads, concurrency=concurrency, lease=lease, grace=grace, name=name)
+    return Worker(pipeline, store, settings=settings, budget=limits, listeners=listeners), limits
+
+
+def _new(document: Submittable, priority: int) -> NewDocument:
+    if isinstance(document, NewDocument):
+        return document if not priority else NewDocument(document.key, document.payload, document.fingerprint, priority)
+    if isinstance(document, tuple):
+        key, payload = document
+        text = checked_json(payload, f"the payload of {key!r}")
+        return NewDocument(str(key), payload, _mark(text), priority)
+    path = os.fspath(document)
+    return NewDocument(path, {"path": path}, file_mark(path), priority)
+
+
+def _mark(text: str) -> str:
+    from hashlib import blake2b
+
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def file_mark(path: str) -> str:
+    """Gives a mark that changes when a file does: its size and its time of change. Empty when there is no file."""
+    try:
+        seen = Path(path).stat()
+    except OSError:
+        return ""
+    return f"{seen.st_size}:{seen.st_mtime_ns}"

@@ -1,0 +1,256 @@
+"""Runs the calls that the executor asks for: bodies, reads and verifies. The one place that calls a user's code."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from datetime import timedelta
+from time import monotonic
+from typing import Any
+
+from holdfast.core.codec import Kept, checked_json
+from holdfast.core.document import Document
+from holdfast.core.errors import BodyError, CursorMovedBack, WrongLength
+from holdfast.core.model import WHOLE, Claim, Item, Plan
+from holdfast.core.pipeline import Pipeline
+from holdfast.core.step import NOTHING, AnyStep, At
+from holdfast.engine.calls import (
+    AskVerify,
+    Call,
+    MeasureExtent,
+    Produced,
+    Pulled,
+    PullStream,
+    RunValue,
+    RunWindow,
+)
+from holdfast.stores.protocol import Work
+
+AS_THEY_COME = 0.005
+"""Seconds of items that share a commit when a stream says nothing else: what a crash makes us compute again."""
+
+MANY_ITEMS = 1000
+MANY_BYTES = 4 * 1024 * 1024
+"""A stream is committed after so many items or bytes, however long it asked to wait."""
+
+
+class StoreReader:
+    """Reads what earlier steps kept for one document, from the store."""
+
+    def __init__(self, store: Work, plan: Plan, claim: Claim) -> None:
+        self._store = store
+        self._plan = plan
+        self.claim = claim
+
+    def extent(self, step: str) -> int:
+        return self._store.extent(*self._where(step))
+
+    def read(self, step: str, start: int, stop: int) -> Sequence[tuple[int, Kept]]:
+        return self._store.read(*self._where(step), start, stop)
+
+    def _where(self, step: str) -> tuple[int, int, int]:
+        generation = (self.claim.reuses or {}).get(step, self.claim.checkpoint.generation)
+        return self.claim.document_id, generation, self._plan.step_ids[step]
+
+
+class Desk:
+    """One document in hand: what its bodies see, and the stream that may be running for it."""
+
+    def __init__(self, pipeline: Pipeline, document: Document, *, stopping: Callable[[], bool]) -> None:
+        self.pipeline = pipeline
+        self.document = document
+        self.stopping = stopping
+        self.stream: Generator[Any, None, None] | AsyncGenerator[Any, None] | None = None
+
+    def run(self, call: Call) -> Any:
+        """Runs a call whose body is plain."""
+        step = self.pipeline[call.step]
+        match call:
+            case RunValue():
+                return produced(step, step.body(self.document))
+            case PullStream():
+                return self._pull(step, call)
+            case RunWindow(span=span):
+                places, values = self.window(step, span)
+                return over(step, places, step.body(self.document, values)) if places else Produced((), None)
+            case MeasureExtent():
+                return self._measure(step)
+            case AskVerify():
+                assert step.verify_body is not None
+                return bool(step.verify_body(self.document))
+
+    async def run_async(self, call: Call) -> Any:
+        """Runs a call whose body is async."""
+        step = self.pipeline[call.step]
+        match call:
+            case RunValue():
+                return produced(step, await step.body(self.document))
+            case PullStream():
+                return await self._pull_async(step, call)
+            case RunWindow(span=span):
+                places, values = self.window(step, span)
+                return over(step, places, await step.body(self.document, values)) if places else Produced((), None)
+            case _:
+                raise AssertionError(f"{call} is not a call of an async body")
+
+    def window(self, step: AnyStep, span: tuple[int, int]) -> tuple[list[int], Any]:
+        """Reads the items of a window: their positions, and what the body is given."""
+        source = self.pipeline[step.options.over or ""]
+        kept = self.document._reader.read(source.name, *span)
+        values = [source.codec_of_item.decode(value) for _, value in kept]
+        places = [place for place, _ in kept]
+        return places, values if step.options.size or not values else values[0]
+
+    def _measure(self, step: AnyStep) -> int:
+        reader = self.document._reader
+        extent = reader.extent(step.name)
+        if not extent and reader.read(step.name, WHOLE, WHOLE + 1):
+            raise BodyError(f"step {step.name!r} kept one value, not a list, so there are no items to walk over")
+        return extent
+
+    def _pull(self, step: AnyStep, call: PullStream) -> Pulled:
+        collector = Collector(step, call, self.stopping)
+        if self.stream is None:
+            self.stream = _begin(step, self.document, call.cursor)
+        try:
+            for yielded in self.stream:  # type: ignore[union-attr]
+                if collector.take(yielded):
+                    return collector.pulled()
+        except Exception as error:  # noqa: BLE001 - what came before the error is kept first; then it is judged
+            self.stream = None
+            return collector.pulled(error=error)
+        self.stream = None
+        return collector.pulled(exhausted=True)
+
+    async def _pull_async(self, step: AnyStep, call: PullStream) -> Pulled:
+        collector = Collector(step, call, self.stopping)
+        if self.stream is None:
+            self.stream = _begin(step, self.document, call.cursor)
+        try:
+            async for yielded in self.stream:  # type: ignore[union-attr]
+                if collector.take(yielded):
+                    return collector.pulled()
+        except Exception as error:  # noqa: BLE001 - as above
+            self.stream = None
+            return collector.pulled(error=error)
+        self.stream = None
+        return collector.pulled(exhausted=True)
+
+    def close(self) -> None:
+        """Lets a stream that was left in the middle clean up. One that will not stop is left to itself."""
+        stream, self.stream = self.stream, None
+        if inspect.isgenerator(stream):
+            try:
+                stream.close()
+            except Exception:  # noqa: BLE001, S110 - it swallowed our goodbye; what it kept is safe all the same
+                pass
+
+
+class Collector:
+    """Gathers what a stream yields until it is time to commit."""
+
+    def __init__(self, step: AnyStep, call: PullStream, stopping: Callable[[], bool]) -> None:
+        self.step = step
+        self.cursor = call.cursor
+        self.position = call.position
+        self.stopping = stopping
+        self.items: list[Item] = []
+        self.values: list[Any] = []
+        self.size = 0
+        self.moved = 0
+        self.count, self.until = _when(step.options.commit_every)
+        self.began = monotonic()
+
+    def take(self, yielded: Any) -> bool:
+        """Takes one yielded thing. Answers whether it is time to commit."""
+        value = self._move_cursor(yielded)
+        if value is not NOTHING:
+            if self.step.options.keep:
+                what = f"item {self.position} of step {self.step.name!r}"
+                kept = self.step.codec_of_item.encode(value, what=what)
+                self.items.append(Item(self.step.name, self.position, kept))
+                self.size += len(kept)
+            if self.step.effect_body is not None:
+                self.values.append(value)
+            self.position += 1
+        return (
+            self.moved >= self.count
+            or self.size >= MANY_BYTES
+            or (self.until is not None and monotonic() - self.began >= self.until)
+            or self.stopping()
+        )
+
+    def _move_cursor(self, yielded: Any) -> Any:
+        self.moved += 1
+        if not isinstance(yielded, At):
+            if not isinstance(self.cursor, (int, type(None))):
+                raise BodyError(f"step {self.step.name!r} has its own cursor: yield At(cursor, value) every time")
+            self.cursor = (self.cursor or 0) + 1
+            return yielded
+        _refuse_going_back(self.step, self.cursor, yielded.cursor)
+        self.cursor = yielded.cursor
+        return yielded.value
+
+    def pulled(self, *, exhausted: bool = False, error: BaseException | None = None) -> Pulled:
+        """Gives what was gathered."""
+        return Pulled(self.items, self.values, self.cursor, self.position, exhausted, error)
+
+
+def _when(every: int | timedelta | None) -> tuple[int, float | None]:
+    if every is None:
+        return MANY_ITEMS, AS_THEY_COME
+    if isinstance(every, timedelta):
+        return 10 * MANY_ITEMS, every.total_seconds()
+    return every, None
+
+
+def _begin(step: AnyStep, document: Document, cursor: Any) -> Any:
+    return step.body(document) if cursor is None else step.body(document, cursor=cursor)
+
+
+def _refuse_going_back(step: AnyStep, before: Any, after: Any) -> None:
+    if not isinstance(after, int):
+        checked_json(after, f"the cursor of step {step.name!r}")
+    if after is None or after == before:
+        raise CursorMovedBack(f"step {step.name!r} yielded At({after!r}) after {before!r}: a cursor has to move")
+    if isinstance(before, (int, float)) and isinstance(after, (int, float)) and after < before:
+        raise CursorMovedBack(
+            f"step {step.name!r} moved its cursor back from {before!r} to {after!r}; items in between would be done "
+            "twice. Cursors only grow; to go back on purpose, rewind the document"
+        )
+
+
+def produced(step: AnyStep, value: Any) -> Produced:
+    """Gives what a value body returned as items: the elements of a list, or the one value."""
+    if value is None or not step.options.keep:
+        return Produced((), value)
+    if isinstance(value, list) and value:
+        encode = step.codec_of_item.encode
+        what = f"what step {step.name!r} returned"
+        items = [Item(step.name, i, encode(one, what=f"{what}, element {i},")) for i, one in enumerate(value)]
+        return Produced(items, value)
+    kept = step.codec_of_whole.encode(value, what=f"what step {step.name!r} returned")
+    return Produced((Item(step.name, WHOLE, kept),), value)
+
+
+def over(step: AnyStep, places: Sequence[int], answer: Any) -> Produced:
+    """Gives what a body over items returned as items, at the positions of their sources."""
+    if answer is None and step.options.size:
+        return Produced((), answer)
+    answers = answer if step.options.size else [answer]
+    if not isinstance(answers, (list, tuple)) or len(answers) != len(places):
+        got = f"{len(answers)}" if isinstance(answers, (list, tuple)) else f"a {type(answers).__name__}"
+        raise WrongLength(
+            f"step {step.name!r} was given {len(places)} items and answered {got}; it returns a list with one result "
+            "for each item, in their order, or None when only its effect matters"
+        )
+    if not step.options.keep:
+        return Produced((), answer)
+    encode = step.codec_of_item.encode
+    return Produced(
+        [
+            Item(step.name, place, encode(one, what=f"the result of step {step.name!r} for item {place}"))
+            for place, one in zip(places, answers, strict=True)
+        ],
+        answer,
+    )

@@ -1,0 +1,352 @@
+"""The executor: takes one document through its pipeline. It does no I/O.
+
+It is a generator that says what to compute and what to commit, and is told what came of it. A worker's loop, a single
+thread, a function with a deadline and a test with a hand-moved clock all drive this same generator.
+
+    request = next(run)            Compute: start the calls, send a list of events as soon as there are any
+    request = run.send(events)     Commit: send the answer of the store
+    request = run.send(answer)     GiveBack: the last one; Rewind: send the claim as it is after it
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Generator, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from holdfast.core.document import Document
+from holdfast.core.errors import (
+    BodyCrashed,
+    BodyError,
+    CursorExpired,
+    Pause,
+    RetryLater,
+    TooManyFailures,
+)
+from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item
+from holdfast.core.moves import Accepted, Answer, Effect, Ending, Move, Refused, Tx
+from holdfast.core.pipeline import Pipeline
+from holdfast.core.retry import retry_after
+from holdfast.core.step import AnyStep
+from holdfast.core.windows import Windows
+from holdfast.engine.calls import (
+    AskVerify,
+    Call,
+    Commit,
+    Compute,
+    Event,
+    GiveBack,
+    MeasureExtent,
+    Produced,
+    Pulled,
+    PullStream,
+    Raised,
+    Request,
+    Rewind,
+    RunValue,
+    RunWindow,
+)
+
+Run = Generator[Request, Any, None]
+
+
+def advance(pipeline: Pipeline, claim: Claim, document: Document, *, who: str) -> Run:
+    """Takes a claimed document as far as it goes: to its end, to a gate, or to an error."""
+    return _Executor(pipeline, claim, document, who).run()
+
+
+class _Executor:
+    """One document on its way. The claim's checkpoint moves with every accepted commit."""
+
+    def __init__(self, pipeline: Pipeline, claim: Claim, document: Document, who: str) -> None:
+        self.pipeline = pipeline
+        self.claim = claim
+        self.document = document
+        self.who = who
+        self.at = claim.checkpoint
+        self.attempts = claim.attempts
+        self.crashes = claim.crashes
+
+    def run(self) -> Run:
+        """Step by step, until the document is done, parked or given back."""
+        try:
+            if self.at.moves:
+                yield from self._verify_what_is_behind()
+            while self.at.step is not None:
+                step = self.pipeline[self.at.step]
+                self.document.step = step.name
+                if step.kind == "gate":
+                    yield from self._park_at(step)
+                    return
+                yield from self._work_through(step)
+        except _Over as over:
+            yield GiveBack(over.ending)
+
+    def _work_through(self, step: AnyStep) -> Run:
+        if step.kind == "value":
+            return self._value(step)
+        if step.kind == "stream":
+            return self._stream(step)
+        return self._over(step)
+
+    # the three shapes of body
+
+    def _value(self, step: AnyStep) -> Run:
+        produced: Produced = yield from self.compute(RunValue(step.name))
+        yield from self.finish(step, produced.items, self.effect(step, produced.value))
+
+    def _stream(self, step: AnyStep) -> Run:
+        cursor, position = self.at.cursor, 0
+        if cursor is not None:
+            yield from self._refuse_expired(step)
+            cursor = self.at.cursor  # a restart begins without one
+        if cursor is not None:
+            position = yield from self.compute(MeasureExtent(step.name))
+        while True:
+            pulled: Pulled = yield from self.compute(PullStream(step.name, cursor, position))
+            effect = self.effect(step, pulled.values) if pulled.values else None
+            if pulled.exhausted:
+                yield from self.finish(step, pulled.items, effect)
+                return
+            if pulled.cursor != cursor:
+                yield from self.go_on(step, pulled.cursor, pulled.items, effect)
+            if pulled.error is not None:
+                raise self.judged(step, pulled.error)
+            cursor, position = pulled.cursor, pulled.position
+
+    def _over(self, step: AnyStep) -> Run:
+        assert step.options.over is not None
+        extent = yield from self.compute(MeasureExtent(step.options.over))
+        walk = _Walk(self, step, Windows(extent, cursor=self.at.cursor))
+        yield from walk.run()
+
+    # what they share
+
+    def compute(self, call: Call) -> Generator[Request, Any, Any]:
+        """Runs one call to its result; an error is judged."""
+        events: Sequence[Event] = yield Compute((call,))
+        (event,) = events
+        if isinstance(event, Raised):
+            raise self.judged(self.pipeline[call.step], event.error)
+        return event.result
+
+    def go_on(self, step: AnyStep, cursor: Any, items: Sequence[Item], effect: Effect | None, **more: Any) -> Run:
+        """Moves further inside the step."""
+        after = Checkpoint(self.at.generation, step.name, cursor, self.at.moves + 1)
+        yield from self._commit(
+            step, Move(self.claim, self.at, after, items=items, effect=effect, timeout=step.options.timeout, **more)
+        )
+
+    def finish(self, step: AnyStep, items: Sequence[Item], effect: Effect | None, **more: Any) -> Run:
+        """Moves to the step's one successor, to a gate, or to the end."""
+        successor = self.pipeline.after(step.name)
+        moves = self.at.moves + 1
+        if successor is None:
+            after, state, reason = Checkpoint(self.at.generation, None, None, moves), "done", ""
+        else:
+            after = Checkpoint(self.at.generation, successor.name, None, moves)
+            state, reason = ("paused", _waits_at(successor)) if successor.kind == "gate" else ("running", "")
+        timeout = successor.options.timeout if successor else None
+        yield from self._commit(
+            step, Move(self.claim, self.at, after, state, items, effect=effect, timeout=timeout, reason=reason, **more)
+        )
+        if state == "paused":
+            self.at = Checkpoint(self.at.generation, None, None, moves)  # nothing more to do for this worker
+
+    def _commit(self, step: AnyStep, move: Move) -> Run:
+        answer: Answer = yield Commit(move)
+        if isinstance(answer, Refused):
+            raise self.judged(step, answer.error)
+        assert isinstance(answer, Accepted)
+        self.at = move.after
+        self.attempts, self.crashes = 1, 0
+
+    def effect(self, step: AnyStep, value: Any) -> Effect | None:
+        return None if step.effect_body is None else partial(_write, step.effect_body, self.document, value)
+
+    def _park_at(self, gate: AnyStep) -> Run:
+        ending = Ending(self.claim, self.who, "paused", "pause", costs="nothing", reason=_waits_at(gate))
+        yield GiveBack(ending)
+
+    def _verify_what_is_behind(self) -> Run:
+        assert self.at.step is not None
+        for step in self.pipeline.behind(self.at.step):
+            if step.verify_body is None:
+                continue
+            self.document.step = step.name
+            if not (yield from self.compute(AskVerify(step.name))):
+                yield from self._rewind(step.name, f"the work of {step.name} is gone")
+                return
+
+    def _refuse_expired(self, step: AnyStep) -> Run:
+        lives = step.options.cursor_expires
+        if lives is None or self.claim.cursor_age <= lives or self.at is not self.claim.checkpoint:
+            return
+        reason = f"the cursor of {step.name} is {self.claim.cursor_age} old and lives {lives}"
+        if step.options.when_expired == "fail":
+            raise self.judged(step, CursorExpired(reason))
+        yield from self._rewind(step.name, reason)
+
+    def _rewind(self, to: str, reason: str) -> Run:
+        self.claim = yield Rewind(to, reason)
+        self.at = self.claim.checkpoint
+        self.document.generation = self.at.generation
+        self.attempts, self.crashes = 1, 0
+
+    def judged(self, step: AnyStep, error: BaseException) -> _Over:
+        return _Over(judge(step, error, claim=self.claim, who=self.who, attempts=self.attempts, crashes=self.crashes))
+
+
+class _Over(Exception):
+    """The worker is finished with this document for now."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.reason)
+        self.ending = ending
+
+
+class _Walk:
+    """One step over items: windows at once, out of order, with bad items set aside."""
+
+    def __init__(self, executor: _Executor, step: AnyStep, windows: Windows) -> None:
+        self.executor = executor
+        self.step = step
+        self.windows = windows
+        self.retry = step.options.retry
+        self.out = 0
+        self.again: list[RunWindow] = []
+        self.stopped_by: BaseException | None = None
+
+    def run(self) -> Run:
+        """First every item, then those that were set aside once more, then on to the next step."""
+        if not self.windows.finished:
+            yield from self._work_off()
+        self.again = [self._single(place) for place, tries in self.windows.aside.items() if tries < self.retry.attempts]
+        if self.again:
+            yield from self._work_off()
+        self._put_off_if_hope_is_left()
+        yield from self.executor.finish(self.step, (), None)
+
+    def _single(self, place: int) -> RunWindow:
+        return RunWindow(self.step.name, (place, place + 1))
+
+    def _work_off(self) -> Run:
+        while True:
+            calls = tuple(self._next_calls())
+            if not calls and not self.out:
+                break
+            self.out += len(calls)
+            events: Sequence[Event] = yield Compute(calls)
+            self.out -= len(events)
+            yield from self._commit(events)
+        if self.stopped_by is not None:
+            raise self.executor.judged(self.step, self.stopped_by)
+
+    def _next_calls(self) -> Generator[RunWindow]:
+        room = self.step.options.parallel - self.out
+        while room > 0 and self.stopped_by is None:
+            if self.again:
+                yield self.again.pop(0)
+            elif span := self.windows.take(self.step.options.size or 1):
+                yield RunWindow(self.step.name, span)
+            else:
+                return
+            room -= 1
+
+    def _commit(self, events: Sequence[Event]) -> Run:
+        items: list[Item] = []
+        effects: list[Effect] = []
+        asides: list[Aside] = []
+        mended: list[int] = []
+        for event in events:
+            assert isinstance(event.call, RunWindow)
+            if isinstance(event, Raised):
+                asides += self._take_apart(event.call, event.error)
+                continue
+            mended += [place for place in range(*event.call.span) if place in self.windows.aside]
+            self.windows.finish(event.call.span)
+            items += event.result.items
+            if (effect := self.executor.effect(self.step, event.result.value)) is not None:
+                effects.append(effect)
+        for place in mended:
+            self.windows.mend(place)
+        cursor = self.windows.cursor()
+        if cursor == self.executor.at.cursor:
+            return  # a window that failed was taken apart: nothing to keep yet
+        effect = partial(_all, effects) if effects else None
+        yield from self.executor.go_on(self.step, cursor, items, effect, asides=asides, mended=mended)
+
+    def _take_apart(self, call: RunWindow, error: BaseException) -> list[Aside]:
+        """Halves a window that failed, down to the single bad item, which is set aside."""
+        start, stop = call.span
+        if isinstance(error, (RetryLater, Pause)):
+            self.stopped_by = self.stopped_by or error
+            return []
+        if stop - start > 1:
+            middle = (start + stop) // 2
+            self.again += [RunWindow(call.step, (start, middle)), RunWindow(call.step, (middle, stop))]
+            return []
+        tries = self.retry.attempts if self.retry.is_permanent(error) else self.windows.aside.get(start, 0) + 1
+        self.windows.set_aside(start, tries=tries)
+        self._stop_if_too_many(error)
+        return [Aside(start, tries, failure_of(error))]
+
+    def _stop_if_too_many(self, error: BaseException) -> None:
+        bad, total, rate = len(self.windows.aside), self.windows.total, self.step.options.failure_rate
+        if bad > rate * total:
+            self.stopped_by = TooManyFailures(
+                f"{bad} of {total} items failed, more than the {rate:.0%} that step {self.step.name!r} allows; "
+                f"the last one: {failure_of(error)}"
+            )
+            self.stopped_by.__cause__ = error
+
+    def _put_off_if_hope_is_left(self) -> None:
+        tried = [tries for tries in self.windows.aside.values() if tries < self.retry.attempts]
+        if tried:
+            reason = f"{len(tried)} items of {self.step.name} failed and will be tried again"
+            claim, who, delay = self.executor.claim, self.executor.who, self.retry.wait(max(tried))
+            raise _Over(Ending(claim, who, "waiting", "defer", delay, costs="nothing", reason=reason))
+
+
+def judge(step: AnyStep, error: BaseException, *, claim: Claim, who: str, attempts: int, crashes: int) -> Ending:
+    """Decides what becomes of a document after an error: put off, parked, tried again or a dead letter."""
+    retry = step.options.retry
+    if isinstance(error, RetryLater):
+        delay = error.after if error.after is not None else retry.wait(max(attempts, 1))
+        return Ending(claim, who, "waiting", "defer", delay, costs="nothing", reason=str(error))
+    if isinstance(error, Pause):
+        return Ending(claim, who, "paused", "pause", until=error.until, costs="nothing", reason=str(error))
+    crashed = isinstance(error, BodyCrashed)
+    attempts, crashes = attempts - crashed, crashes + crashed
+    failure = failure_of(error)
+    costs = "crash" if crashed else "attempt"
+    if retry.gives_up(error, attempts=attempts, crashes=crashes):
+        return Ending(claim, who, "dead", "fail", costs=costs, failure=failure)
+    delay = max(retry.wait(max(attempts, crashes, 1)), retry_after(error) or timedelta(0))
+    return Ending(claim, who, "waiting", "fail", delay, costs=costs, failure=failure)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Gives an error as a value that can be kept."""
+    story = getattr(error, "story", None)  # what a child process told of its error
+    if isinstance(story, Failure):
+        return story
+    kind = type(error).__name__
+    if isinstance(error, BodyError):
+        return Failure(kind, str(error))
+    return Failure(kind, str(error), "".join(traceback.format_exception(error, limit=-30)))
+
+
+def _waits_at(gate: AnyStep) -> str:
+    return f"gate {gate.name}: a person has to decide"
+
+
+def _write(body: Any, document: Document, value: Any, tx: Tx) -> None:
+    body(tx, document, value)
+
+
+def _all(effects: Sequence[Effect], tx: Tx) -> None:
+    for effect in effects:
+        effect(tx)

@@ -1,0 +1,43 @@
+"""Who a worker is on its machine, and whether another one on the same machine is gone.
+
+A pid says little: it is used again, and means something else in another container. The host's name, its boot and its
+pid namespace together with the pid and the moment the process began name one process for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+from holdfast.core.model import Worker
+
+
+def this_host() -> str:
+    """Names the machine as processes see it, since it booted."""
+    boot = _read("/proc/sys/kernel/random/boot_id")
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        namespace = ""
+    return "/".join(part for part in (socket.gethostname(), boot, namespace) if part)
+
+
+def born(pid: int) -> str:
+    """Tells when a process began, as a mark that no later process of its pid has; empty where that is not known."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 and fields[0] not in "ZX" else ""
+
+
+def is_gone(worker: Worker) -> bool:
+    """Answers whether a worker of this machine is certainly gone. Of other machines nothing is certain."""
+    if not worker.born or worker.host != this_host():
+        return False
+    return born(worker.pid) != worker.born
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

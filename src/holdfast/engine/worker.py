@@ -1,0 +1,489 @@
+"""The worker: claims documents, drives their executors, and commits what is ready, together.
+
+One thread does all of that and never runs a body; runners do. Whatever has come back from them when the last commit is
+through goes into the next: the slower the disk, the larger the group, and nobody waits for a timer.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from secrets import token_hex
+from time import monotonic
+from typing import Any
+
+from holdfast.core.document import Document
+from holdfast.core.errors import StepTimeout
+from holdfast.core.model import Claim, State
+from holdfast.core.moves import Accepted, Ending, Lost, Move, rewound
+from holdfast.core.pipeline import Pipeline
+from holdfast.engine.bodies import Desk, StoreReader
+from holdfast.engine.budget import Budget
+from holdfast.engine.calls import Call, Commit, Compute, Event, GiveBack, Raised, Request, Rewind
+from holdfast.engine.events import (
+    Claimed,
+    Committed,
+    Enlisted,
+    GaveBack,
+    Listener,
+    LostClaim,
+    Reclaimed,
+    Retired,
+    Rewound,
+    Stopping,
+)
+from holdfast.engine.events import Event as Said
+from holdfast.engine.executor import Run, advance
+from holdfast.engine.heartbeat import Heartbeat
+from holdfast.engine.hosts import born, is_gone, this_host
+from holdfast.engine.isolation import Nursery
+from holdfast.engine.report import Report, Tally
+from holdfast.engine.runners import Runners
+from holdfast.stores.protocol import Store
+
+LEASE = timedelta(seconds=30)
+UPKEEP = 2.0
+"""Seconds between looks for orphans and sleepers while there is work."""
+IDLE = 0.2
+"""Seconds between looks when there is none."""
+QUICK = 0.1
+SLOW = 1.0
+"""A handful that is worked off quicker is doubled, one that takes longer is halved: what is held is about a second."""
+ADMISSION = 0.1
+"""Seconds between questions whether a full step has room."""
+
+
+class Settings:
+    """How a worker works. Every field has a default that suits one machine."""
+
+    __slots__ = ("batch", "concurrency", "grace", "lease", "name", "threads")
+
+    def __init__(
+        self,
+        *,
+        batch: str | None = None,
+        threads: int = 8,
+        concurrency: int = 1000,
+        lease: timedelta = LEASE,
+        grace: timedelta = timedelta(seconds=10),
+        name: str = "",
+    ) -> None:
+        self.batch = batch
+        self.threads = threads
+        self.concurrency = concurrency
+        self.lease = lease
+        self.grace = grace
+        self.name = name or f"{os.uname().nodename}-{os.getpid()}-{token_hex(3)}"
+
+
+class InHand(Desk):
+    """One document that this worker holds: its executor, and the calls that are out for it."""
+
+    def __init__(self, pipeline: Pipeline, claim: Claim, reader: StoreReader, *, who: str, budget: Budget) -> None:
+        document = Document(
+            pipeline=pipeline.name,
+            batch=claim.batch,
+            key=claim.key,
+            payload=claim.payload,
+            fingerprint=claim.fingerprint,
+            generation=claim.checkpoint.generation,
+            reader=reader,
+        )
+        super().__init__(pipeline, document, stopping=budget.is_over)
+        self.claim = claim
+        self.reader = reader
+        self.run_of: Run = advance(pipeline, claim, document, who=who)
+        self.out = 0
+        self.heard: list[Event] = []
+        self.committing = False
+        self.due: dict[Call, float] = {}
+        self.admitted = ""
+
+
+class Worker:
+    """Works through the documents of one pipeline."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        store: Store,
+        *,
+        settings: Settings | None = None,
+        budget: Budget | None = None,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self.pipeline = pipeline
+        self.store = store
+        self.settings = settings or Settings()
+        self.budget = budget or Budget()
+        self._tally = Tally()
+        self._listeners: tuple[Listener, ...] = (self._tally, *listeners)
+        self._plan = store.declare(pipeline.shape())
+        self._timeouts = {s.name: s.options.timeout for s in pipeline.steps if s.options.timeout is not None}
+        self._hand: set[InHand] = set()
+        self._hold = 2 * self.settings.threads
+        self._claimed_at = 0.0
+        self._maybe_more = True
+        self._jobs: list[tuple[Desk, Call]] = []
+        self._group: list[tuple[InHand, Move]] = []
+        self._endings: list[Ending] = []
+        self._at_the_door: dict[str, list[tuple[InHand, Sequence[Call]]]] = defaultdict(list)
+        self._asked_at = 0.0
+        self._looked_at = 0.0
+        self._alone = False
+        self._stopping = False
+
+    def drain(self) -> Report:
+        """Works until no document waits or runs any more, or the budget is over."""
+        return self._work(until_empty=True)
+
+    def work(self) -> Report:
+        """Works until the budget is over."""
+        return self._work(until_empty=False)
+
+    # the loop
+
+    def _work(self, *, until_empty: bool) -> Report:
+        with self._ready():
+            while not self.budget.is_over():
+                self._renew_if_given_up()
+                self._look_after_orphans()
+                self._take_in_hand()
+                if self._hand:
+                    self._turn(self._patience())
+                elif until_empty and self._nothing_is_left():
+                    break
+                else:
+                    self._rest()
+            self._wind_down()
+        return self._tally.report()
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        isolated = any(step.options.runs_in == "process" for step in self.pipeline.steps)
+        nursery = Nursery(self.pipeline) if isolated else None  # forks, so it comes before any thread
+        self._runners = Runners(threads=self.settings.threads, nursery=nursery)
+        self._enlist()
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(min(interval, 0.0005))  # else a busy body holds up every statement of a commit for 5 ms
+        try:
+            yield
+            self.store.retire(self._me)
+            self._say(Retired(self._me))
+        finally:
+            sys.setswitchinterval(interval)
+            self._heartbeat.stop()
+            self._runners.close()
+            if nursery is not None:
+                nursery.close()
+
+    def _turn(self, wait: float) -> None:
+        """Hears what came back, and commits what is ready."""
+        self._start_jobs()
+        for desk, event in self._runners.results(wait):
+            self._hear(desk, event)
+        self._expire()
+        self._ask_at_the_door()
+        self._commit()
+        self._give_back()
+
+    def _hear(self, desk: Desk, event: Event) -> None:
+        if not isinstance(desk, InHand) or desk not in self._hand or event.call not in desk.due:
+            return  # it was given up meanwhile: too late
+        del desk.due[event.call]
+        desk.out -= 1
+        desk.heard.append(event)
+        if not desk.committing:
+            self._tell_events(desk)
+
+    def _tell_events(self, desk: InHand) -> None:
+        if desk.heard:
+            heard, desk.heard = desk.heard, []
+            self._tell(desk, heard)
+
+    def _tell(self, desk: InHand, said: Any) -> None:
+        """Tells an executor what came of its request, and does what it asks for next."""
+        try:
+            request: Request = desk.run_of.send(said)
+        except StopIteration:
+            self._let_go(desk)
+            return
+        match request:
+            case Compute(calls):
+                self._compute(desk, calls)
+            case Commit(move):
+                desk.committing = True
+                self._group.append((desk, move))
+            case GiveBack(ending):
+                self._end(desk, ending)
+            case Rewind(to, reason):
+                self._rewind(desk, to, reason)
+
+    def _compute(self, desk: InHand, calls: Sequence[Call]) -> None:
+        if self._stopping and (calls or not desk.out):
+            self._release(desk)
+        elif calls and self._must_ask(desk, calls[0].step):
+            self._at_the_door[calls[0].step].append((desk, calls))
+        else:
+            self._run(desk, calls)
+
+    def _run(self, desk: InHand, calls: Sequence[Call]) -> None:
+        for call in calls:
+            timeout = self._timeouts.get(call.step)
+            desk.due[call] = monotonic() + timeout.total_seconds() if timeout else float("inf")
+            desk.out += 1
+            self._jobs.append((desk, call))
+
+    def _start_jobs(self) -> None:
+        if self._jobs:
+            jobs, self._jobs = self._jobs, []
+            self._runners.start(jobs)
+
+    # committing
+
+    def _commit(self) -> None:
+        """Commits all moves that are ready, together; then their documents go on."""
+        if not self._group:
+            return
+        group, self._group = self._group, []
+        began = monotonic()
+        answers = self.store.commit(self._plan, [move for _, move in group])
+        took = monotonic() - began
+        accepted = []
+        for (desk, move), answer in zip(group, answers, strict=True):
+            desk.committing = False
+            if isinstance(answer, Lost):
+                self._lose(desk)
+                continue
+            if isinstance(answer, Accepted):
+                accepted.append(move)
+                if move.state != "running":
+                    self._let_go(desk)
+                    continue
+            self._tell(desk, answer)
+            if not desk.committing:
+                self._tell_events(desk)
+        if accepted:
+            self._say(Committed(accepted, took))
+
+    def _rewind(self, desk: InHand, to: str, reason: str) -> None:
+        if not self.store.rewind(self._plan, desk.claim, to=to, who=self._me.name, reason=reason):
+            self._lose(desk)
+            return
+        self._say(Rewound(desk.claim, to, reason))
+        before = [step.name for step in self.pipeline.behind(to)]
+        desk.claim = desk.reader.claim = rewound(desk.claim, to=to, before=before)
+        self._tell(desk, desk.claim)
+
+    def _end(self, desk: InHand, ending: Ending) -> None:
+        self._endings.append(ending)
+        self._let_go(desk)
+
+    def _release(self, desk: InHand) -> None:
+        reason = self.budget.reason or "the worker stops"
+        self._end(desk, Ending(desk.claim, self._me.name, "waiting", "release", costs="nothing", reason=reason))
+
+    def _give_back(self) -> None:
+        if not self._endings:
+            return
+        endings, self._endings = self._endings, []
+        held = self.store.give_back(endings)
+        self._say(GaveBack([ending for ending, ours in zip(endings, held, strict=True) if ours]))
+        for ending, ours in zip(endings, held, strict=True):
+            if not ours:
+                self._say(LostClaim(ending.claim))
+
+    def _lose(self, desk: InHand) -> None:
+        self._say(LostClaim(desk.claim))
+        self._let_go(desk)
+
+    def _let_go(self, desk: InHand) -> None:
+        self._hand.discard(desk)
+        desk.run_of.close()
+        if not desk.out:
+            desk.close()
+
+    # claiming
+
+    def _take_in_hand(self) -> None:
+        if self._alone:
+            self._take_a_suspect()
+        elif len(self._hand) <= self._hold // 2 and (self._maybe_more or self._rested()):
+            self._adapt()
+            wanted = self._hold - len(self._hand)
+            claims = self.store.claim(
+                self._plan, self._me, limit=wanted, batch=self.settings.batch, timeouts=self._timeouts
+            )
+            self._maybe_more = len(claims) == wanted
+            self._claimed_at = monotonic()
+            self._begin(claims)
+
+    def _take_a_suspect(self) -> None:
+        """A document that crashed its workers is worked on while nothing else is in hand."""
+        if self._hand:
+            return
+        claims = self.store.claim_suspect(self._plan, self._me, batch=self.settings.batch, timeouts=self._timeouts)
+        self._alone = bool(claims)
+        self._begin(claims)
+
+    def _adapt(self) -> None:
+        """Holds what is worked off in about a second: little of what is slow, much of what is quick."""
+        took = monotonic() - self._claimed_at
+        if self._maybe_more and took < QUICK:
+            self._hold = min(self._hold * 2, self.settings.concurrency)
+        elif took > SLOW:
+            self._hold = max(self._hold // 2, min(2 * self.settings.threads, self.settings.concurrency))
+
+    def _rested(self) -> bool:
+        return monotonic() - self._claimed_at >= IDLE
+
+    def _begin(self, claims: Iterable[Claim]) -> None:
+        begun = []
+        for claim in claims:
+            reader = StoreReader(self.store, self._plan, claim)
+            desk = InHand(self.pipeline, claim, reader, who=self._me.name, budget=self.budget)
+            self._hand.add(desk)
+            begun.append(desk)
+        if begun:
+            self._say(Claimed([desk.claim for desk in begun]))
+        for desk in begun:
+            self._tell(desk, None)
+
+    def _nothing_is_left(self) -> bool:
+        batch = self.settings.batch
+        return self.store.next_due(self._plan, batch=batch) is None and not self.store.running(self._plan, batch=batch)
+
+    def _rest(self) -> None:
+        due = self.store.next_due(self._plan, batch=self.settings.batch)
+        wait = IDLE if due is None else min(max(due.total_seconds(), 0.0), IDLE)
+        self._runners.results(min(wait, self.budget.remaining) or 0.001)
+
+    # doors: steps that only so many documents may be in
+
+    def _must_ask(self, desk: InHand, step: str) -> bool:
+        return self.pipeline[step].options.limit is not None and desk.admitted != step
+
+    def _ask_at_the_door(self) -> None:
+        if not self._at_the_door or (monotonic() - self._asked_at < ADMISSION and self._hand_is_busy()):
+            return
+        self._asked_at = monotonic()
+        for step, waiting in list(self._at_the_door.items()):
+            waiting = [(desk, calls) for desk, calls in waiting if desk in self._hand]
+            limit = self.pipeline[step].options.limit or 0
+            admitted = self.store.admit(self._plan, step, [desk.claim for desk, _ in waiting], limit=limit)
+            outside = []
+            for (desk, calls), inside in zip(waiting, admitted, strict=True):
+                if inside:
+                    desk.admitted = step
+                    self._run(desk, calls)
+                else:
+                    outside.append((desk, calls))
+            if outside:
+                self._at_the_door[step] = outside
+            else:
+                del self._at_the_door[step]
+
+    def _hand_is_busy(self) -> bool:
+        return bool(self._jobs or self._group or any(desk.out for desk in self._hand))
+
+    # time
+
+    def _patience(self) -> float:
+        """How long to wait for results: not at all when something else is ready."""
+        if self._group or self._endings:
+            return 0.0
+        waits = [UPKEEP, self.budget.remaining]
+        if self._timeouts:
+            waits.append(min((due for desk in self._hand for due in desk.due.values()), default=UPKEEP) - monotonic())
+        if self._at_the_door:
+            waits.append(ADMISSION)
+        if len(self._hand) <= self._hold // 2:
+            waits.append(IDLE)
+        return max(min(waits), 0.0)
+
+    def _expire(self) -> None:
+        """Gives up on calls that take longer than their step allows."""
+        if not self._timeouts:
+            return
+        now = monotonic()
+        for desk in [desk for desk in self._hand if any(due <= now for due in desk.due.values())]:
+            call = min(desk.due, key=lambda call: desk.due[call])
+            self._runners.abandon(desk)
+            desk.stream = None
+            timeout = self._timeouts[call.step]
+            error = StepTimeout(f"step {call.step!r} took longer than the {timeout} that its timeout allows")
+            desk.out -= len(desk.due)
+            desk.due.clear()
+            desk.heard.append(Raised(call, error))
+            if not desk.committing:
+                self._tell_events(desk)
+
+    def _renew_if_given_up(self) -> None:
+        """A worker that was thought dead begins anew. What it held is others' now."""
+        if not self._heartbeat.given_up:
+            return
+        for desk in list(self._hand):
+            self._lose(desk)
+        self._group.clear()
+        self._heartbeat.stop()
+        self._enlist()
+
+    def _enlist(self) -> None:
+        pid = os.getpid()
+        self._me = self.store.enlist(
+            name=self.settings.name, host=this_host(), pid=pid, born=born(pid), lease=self.settings.lease
+        )
+        self._heartbeat = Heartbeat(self.store, self._me)
+        self._say(Enlisted(self._me, self.pipeline.name))
+
+    def _look_after_orphans(self) -> None:
+        now = monotonic()
+        if now - self._looked_at < (UPKEEP if self._hand else IDLE):
+            return
+        self._looked_at = now
+        gone = [worker.id for worker, _, _ in self.store.workers() if worker.id != self._me.id and is_gone(worker)]
+        reclaimed = self.store.reclaim(self._plan, who=self._me.name, verdict=self._verdict, gone=gone)
+        if reclaimed:
+            self._say(Reclaimed(reclaimed))
+        if reclaimed or self.store.wake(self._plan):
+            self._maybe_more = True
+        self._alone = self._alone or self.store.suspects_due(self._plan)
+
+    def _verdict(self, step: str, attempts: int, crashes: int) -> tuple[State, timedelta]:
+        if step not in self.pipeline:
+            return "waiting", timedelta(0)
+        retry = self.pipeline[step].options.retry
+        if attempts >= retry.attempts or crashes >= retry.crashes:
+            return "dead", timedelta(0)
+        tries = max(attempts, crashes - 1)  # the first crash is most often the machine's: go on at once
+        return "waiting", retry.wait(tries) if tries else timedelta(0)
+
+    # the end
+
+    def _wind_down(self) -> None:
+        """Lets what runs come to its next item, keeps that, and gives everything back."""
+        if not self._hand:
+            return
+        self._stopping = True
+        self._say(Stopping(self.budget.reason))
+        deadline = monotonic() + self.settings.grace.total_seconds()
+        for desk, call in [*self._jobs, *self._runners.take_back()]:
+            assert isinstance(desk, InHand)
+            desk.due.pop(call, None)
+            desk.out -= 1
+        self._jobs.clear()
+        for desk in [desk for desk in self._hand if not desk.out and not desk.committing]:
+            self._release(desk)
+        while self._hand and monotonic() < deadline:
+            self._turn(0.0 if self._group or self._endings else min(0.1, max(deadline - monotonic(), 0.001)))
+        for desk in list(self._hand):
+            self._release(desk)
+        self._give_back()
+
+    def _say(self, event: Said) -> None:
+        for listener in self._listeners:
+            listener(event)

@@ -1,0 +1,121 @@
+"""What the four roles of the memory store share: its tables, its lock, its clock, and its journal."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.codec import decode_json, encode_json
+from holdfast.core.errors import StoreError, StoreGone
+from holdfast.core.model import Checkpoint, Entry, Plan, Standing
+from holdfast.stores.memory.tables import BatchRow, DocumentRow, Tables
+from holdfast.stores.protocol import Clock
+
+
+class Base:
+    """Tables, and one lock: every verb is one transaction."""
+
+    def __init__(self, url: str = "memory://", *, clock: Clock | None = None) -> None:
+        if url != "memory://":
+            raise StoreError(f"{url!r}: a memory store has no name and no options; write memory://")
+        self.url = url
+        self._clock = clock or (lambda: datetime.now(UTC))
+        self._lock = threading.RLock()
+        self._tables = Tables()
+        self._effects = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._closed = False
+
+    def now(self) -> datetime:
+        return self._clock().astimezone(UTC)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._effects.close()
+
+    def execute(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+        """Runs one statement on the SQLite database that effects write to, and gives its rows."""
+        with self._writing():
+            return self._effects.execute(sql, parameters).fetchall()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Tables]:
+        """All that is asked is of one moment."""
+        with self._lock:
+            if self._closed:
+                raise StoreGone(f"the store {self.url} was closed")
+            yield self._tables
+
+    @contextmanager
+    def _writing(self) -> Iterator[Tables]:
+        """One transaction, of the tables and of what effects write: kept at the end, taken back on any error."""
+        with self._reading() as tables:
+            self._effects.execute("begin")
+            try:
+                yield tables
+                self._effects.execute("commit")
+            except BaseException:
+                tables.take_back()
+                with suppress(sqlite3.Error):
+                    self._effects.execute("rollback")
+                raise
+            finally:
+                tables.undo.clear()
+
+    def _change(self, row: DocumentRow, **changes: Any) -> DocumentRow:
+        """Writes what is new about a document."""
+        changed = self._tables.documents[row.id] = replace(row, **changes)
+        return changed
+
+    def _write_journal(self, row: DocumentRow, verb: str, *, who: str, now: datetime, detail: Any) -> None:
+        """Writes one line, beside the document's place."""
+        lines = self._tables.journals[row.id]
+        plain = decode_json(encode_json(detail))
+        lines[len(lines)] = Entry(now, verb, who, row.generation, self._step_name(row), _json(row.cursor), plain)
+
+    def _documents(self, plan: Plan, batch: str | None = None) -> list[DocumentRow]:
+        """Gives the documents of a pipeline, or of one batch, the oldest first."""
+        named = None if batch is None else self._batch(plan.pipeline_id, batch)
+        if batch is not None and named is None:
+            return []
+        rows = self._tables.documents.values()
+        return [row for row in rows if row.pipeline_id == plan.pipeline_id and (not named or row.batch_id == named.id)]
+
+    def _batch(self, pipeline_id: int | None, name: str) -> BatchRow | None:
+        batches = self._tables.batches.values()
+        return next((row for row in batches if (row.pipeline_id, row.name) == (pipeline_id, name)), None)
+
+    def _step_name(self, row: DocumentRow) -> str | None:
+        return None if row.step_id is None else self._tables.steps[row.step_id].name
+
+    def _standing(self, row: DocumentRow) -> Standing:
+        tables = self._tables
+        batch = tables.batches[row.batch_id]
+        return Standing(
+            id=row.id,
+            pipeline=next(name for name, number in tables.pipelines.items() if number == row.pipeline_id),
+            batch=batch.name,
+            key=row.key,
+            payload=decode_json(row.payload),
+            fingerprint=row.fingerprint,
+            priority=row.priority,
+            state=row.state,
+            checkpoint=Checkpoint(row.generation, self._step_name(row), _json(row.cursor), row.moves),
+            attempts=row.attempts,
+            crashes=row.crashes,
+            reason=row.reason,
+            holder="" if row.worker_id is None else tables.workers[row.worker_id].worker.name,
+            submitted_at=row.submitted_at,
+            moved_at=row.moved_at,
+            due_at=row.due_at,
+        )
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else decode_json(text)

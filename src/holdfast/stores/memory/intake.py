@@ -1,0 +1,163 @@
+"""Intake in memory: pipelines are declared, documents submitted, batches sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from holdfast.core.codec import checked_json
+from holdfast.core.errors import StoreError
+from holdfast.core.model import OPEN_STATES, NewDocument, Plan, Receipt
+from holdfast.core.plan import Shape, refuse_if_stranded
+from holdfast.stores.memory.base import Base
+from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, StepRow
+from holdfast.stores.parts import sort_out
+
+
+class Intake(Base):
+    """Takes documents in."""
+
+    def declare(self, shape: Shape) -> Plan:
+        now = self.now()
+        with self._writing() as tables:
+            pipeline_id = tables.pipelines.get(shape.pipeline, len(tables.pipelines) + 1)
+            tables.pipelines[shape.pipeline] = pipeline_id
+            for old, new in shape.renamed.items():
+                self._rename_step(pipeline_id, old, new)
+            step_ids = {name: self._declare_step(pipeline_id, name) for name in shape.names}
+            for old, new in shape.renamed.items():
+                self._move_to_step(pipeline_id, old, new)
+            refuse_if_stranded(shape, self._stranded(pipeline_id, step_ids))
+            plan_id = self._declare_plan(pipeline_id, shape, now)
+        return Plan(shape.pipeline, pipeline_id, plan_id, step_ids)
+
+    def _rename_step(self, pipeline_id: int, old: str, new: str) -> None:
+        """Gives a step a new name: its number stays, so documents and items follow by themselves."""
+        step_id = self._step_id(pipeline_id, old)
+        if step_id is not None and self._step_id(pipeline_id, new) is None:
+            self._tables.steps[step_id] = StepRow(step_id, pipeline_id, new)
+
+    def _declare_step(self, pipeline_id: int, name: str) -> int:
+        """Makes a step known, under the number it had if it was known before."""
+        known = self._step_id(pipeline_id, name)
+        if known is not None:
+            return known
+        step_id = len(self._tables.steps) + 1
+        self._tables.steps[step_id] = StepRow(step_id, pipeline_id, name)
+        return step_id
+
+    def _move_to_step(self, pipeline_id: int, old: str, new: str) -> None:
+        """Lets documents that stand at a step that is gone go on at the start of another."""
+        gone, step_id = self._step_id(pipeline_id, old), self._step_id(pipeline_id, new)
+        for row in list(self._tables.documents.values()):
+            if gone is not None and row.step_id == gone and row.state != "running":
+                self._change(row, step_id=step_id, cursor=None)
+
+    def _stranded(self, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, tuple[int, list[str]]]:
+        """Finds open documents at steps that the plan lacks: how many, and the first three."""
+        stranded: dict[str, tuple[int, list[str]]] = {}
+        for row in self._tables.documents.values():
+            if row.pipeline_id == pipeline_id and row.state in OPEN_STATES and row.step_id not in step_ids.values():
+                step = self._step_name(row) or ""
+                count, keys = stranded.get(step, (0, []))
+                stranded[step] = (count + 1, [*keys, row.key][:3])
+        return stranded
+
+    def _declare_plan(self, pipeline_id: int, shape: Shape, now: datetime) -> int:
+        """Remembers the shape; the one declared last is the present one."""
+        plans = self._tables.plans
+        same = (row.id for row in plans.values() if (row.pipeline_id, row.shape.digest()) == (pipeline_id, digest))
+        digest = shape.digest()
+        plan_id = next(same, len(plans) + 1)
+        plans[plan_id] = PlanRow(plan_id, pipeline_id, shape, now)
+        return plan_id
+
+    def _step_id(self, pipeline_id: int, name: str) -> int | None:
+        steps = self._tables.steps.values()
+        return next((row.id for row in steps if (row.pipeline_id, row.name) == (pipeline_id, name)), None)
+
+    def submit(
+        self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int
+    ) -> Receipt:
+        now = self.now()
+        with self._writing() as tables:
+            into = self._open_batch(plan, batch, now)
+            named = {one.key: tables.keys.get((into.id, one.key)) for one in documents}
+            held = {key: tables.documents[found] for key, found in named.items() if found is not None}
+            known = {key: (row.id, row.fingerprint, row.submission, row.part) for key, row in held.items()}
+            new, changed, unchanged = sort_out(documents, known, submission=submission, part=part)
+            for one in new:
+                self._begin(plan, into, one, submission=submission, part=part, now=now)
+            tables.batches[into.id] = replace(into, expected=into.expected + len(new))
+            for one in changed:
+                self._begin_anew(plan, held[one.key], one, submission=submission, part=part, now=now)
+        return Receipt(len(new), len(changed), unchanged)
+
+    def _open_batch(self, plan: Plan, name: str, now: datetime) -> BatchRow:
+        """Opens a batch, or finds it."""
+        batches = self._tables.batches
+        batch = self._batch(plan.pipeline_id, name) or BatchRow(len(batches) + 1, plan.pipeline_id, name, now)
+        if batch.state != "open":
+            raise StoreError(f"batch {name!r} of {plan.pipeline!r} is {batch.state}: it takes no more documents")
+        batches[batch.id] = batch
+        return batch
+
+    def _begin(
+        self, plan: Plan, batch: BatchRow, one: NewDocument, *, submission: int, part: int, now: datetime
+    ) -> None:
+        """Lets a new document begin at the first step."""
+        document_id = len(self._tables.documents) + 1
+        self._tables.keys[batch.id, one.key] = document_id
+        self._tables.documents[document_id] = DocumentRow(
+            id=document_id,
+            pipeline_id=plan.pipeline_id,
+            batch_id=batch.id,
+            plan_id=plan.plan_id,
+            key=one.key,
+            payload=_payload(one),
+            fingerprint=one.fingerprint,
+            submission=submission,
+            part=part,
+            priority=one.priority,
+            submitted_at=now,
+            moved_at=now,
+            step_id=plan.first,
+            due_at=now,
+        )
+
+    def _begin_anew(
+        self, plan: Plan, row: DocumentRow, one: NewDocument, *, submission: int, part: int, now: datetime
+    ) -> None:
+        """Lets a changed document begin anew, as a new generation. A worker that holds it loses it."""
+        detail = {"from": row.fingerprint, "to": one.fingerprint, "state": row.state}
+        self._write_journal(row, "change", who="submit", now=now, detail=detail)
+        self._tables.documents[row.id] = DocumentRow(
+            id=row.id,
+            pipeline_id=row.pipeline_id,
+            batch_id=row.batch_id,
+            plan_id=plan.plan_id,
+            key=row.key,
+            payload=_payload(one),
+            fingerprint=one.fingerprint,
+            submission=submission,
+            part=part,
+            priority=one.priority,
+            submitted_at=row.submitted_at,
+            moved_at=now,
+            step_id=plan.first,
+            due_at=now,
+            generation=row.generation + 1,
+            fence=row.fence + 1,
+        )
+
+    def seal(self, pipeline: str, batch: str) -> None:
+        with self._writing() as tables:
+            row = self._batch(tables.pipelines.get(pipeline), batch)
+            if row and row.state == "open":
+                tables.batches[row.id] = replace(row, state="sealed")
+
+
+def _payload(one: NewDocument) -> str:
+    return checked_json(one.payload, f"the payload of {one.key!r}")
