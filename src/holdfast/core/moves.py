@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
@@ -9,6 +10,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.core.errors import BodyError
 from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, State
 
 
@@ -28,6 +30,17 @@ class Tx(Protocol):
 
 
 Effect = Callable[[Tx], None]
+
+_ENDS = re.compile(
+    r"(?:\s|;|--[^\n]*\n|/\*.*?\*/)*(?:commit|end|abort|rollback(?!\s+(?:(?:transaction|work)\s+)?to\b))\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def refuse_to_end(sql: str) -> None:
+    """Raises BodyError for a statement that would end the transaction an effect was given, before it does."""
+    if _ENDS.match(sql):
+        raise BodyError("an effect must leave commit and rollback alone: its rows are committed with the checkpoint")
 
 
 class Move(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
 from typing import Any
@@ -137,13 +138,11 @@ class Desk:
         return collector.pulled(exhausted=True)
 
     def close(self) -> None:
-        """Lets a stream that was left in the middle clean up. One that will not stop is left to itself."""
+        """Lets a stream that was left in the middle clean up."""
         stream, self.stream = self.stream, None
         if inspect.isgenerator(stream):
-            try:
+            with suppress(Exception):  # one that swallows our goodbye is left to itself: what it gave is safe
                 stream.close()
-            except Exception:  # noqa: BLE001, S110 - it swallowed our goodbye; what it kept is safe all the same
-                pass
 
 
 class Collector:

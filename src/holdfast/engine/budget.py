@@ -48,7 +48,7 @@ def stopping_on_signals(budget: Budget) -> Iterator[None]:
         yield  # Python lets only the main thread listen to signals
         return
 
-    def listen(number: int, frame: FrameType | None) -> None:
+    def listen(number: int, _: FrameType | None) -> None:
         if budget.reason:
             raise KeyboardInterrupt
         budget.stop(signal.Signals(number).name)

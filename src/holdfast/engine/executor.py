@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Generator, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from holdfast.core.document import Document
 from holdfast.core.errors import (
@@ -143,11 +143,11 @@ class _Executor:
         """Moves to the step's one successor, to a gate, or to the end."""
         successor = self.pipeline.after(step.name)
         moves = self.at.moves + 1
-        if successor is None:
-            after, state, reason = Checkpoint(self.at.generation, None, None, moves), "done", ""
-        else:
-            after = Checkpoint(self.at.generation, successor.name, None, moves)
-            state, reason = ("paused", _waits_at(successor)) if successor.kind == "gate" else ("running", "")
+        after = Checkpoint(self.at.generation, successor.name if successor else None, None, moves)
+        state: Literal["running", "done", "paused"] = "running" if successor else "done"
+        reason = ""
+        if successor and successor.kind == "gate":
+            state, reason = "paused", _waits_at(successor)
         timeout = successor.options.timeout if successor else None
         yield from self._commit(
             step, Move(self.claim, self.at, after, state, items, effect=effect, timeout=timeout, reason=reason, **more)
@@ -321,7 +321,7 @@ def judge(step: AnyStep, error: BaseException, *, claim: Claim, who: str, attemp
     crashed = isinstance(error, BodyCrashed)
     attempts, crashes = attempts - crashed, crashes + crashed
     failure = failure_of(error)
-    costs = "crash" if crashed else "attempt"
+    costs: Literal["attempt", "crash"] = "crash" if crashed else "attempt"
     if retry.gives_up(error, attempts=attempts, crashes=crashes):
         return Ending(claim, who, "dead", "fail", costs=costs, failure=failure)
     delay = max(retry.wait(max(attempts, crashes, 1)), retry_after(error) or timedelta(0))

@@ -6,7 +6,6 @@ pid namespace together with the pid and the moment the process began name one pr
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
@@ -17,7 +16,7 @@ def this_host() -> str:
     """Names the machine as processes see it, since it booted."""
     boot = _read("/proc/sys/kernel/random/boot_id")
     try:
-        namespace = os.readlink("/proc/self/ns/pid")
+        namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         namespace = ""
     return "/".join(part for part in (socket.gethostname(), boot, namespace) if part)

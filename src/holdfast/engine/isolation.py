@@ -11,6 +11,8 @@ from holdfast.engine.calls import Call
 class Nursery:
     """placeholder"""
 
+    def __init__(self, pipeline: object) -> None: ...
+
     def run(self, desk: Desk, call: Call) -> Any:
         raise NotImplementedError
 

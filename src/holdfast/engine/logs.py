@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from holdfast.core.model import Claim
+from holdfast.core.moves import Ending
 from holdfast.engine.events import (
     Claimed,
     Committed,
@@ -31,11 +33,7 @@ def log_events(event: Event) -> None:
             log.debug("committed %d moves in %.1f ms", len(moves), seconds * 1000)
         case GaveBack(endings):
             for ending in endings:
-                level = {"dead": logging.ERROR, "waiting": logging.WARNING}.get(ending.state, logging.INFO)
-                if ending.verb == "release":
-                    level = logging.DEBUG
-                said = ending.failure or ending.reason
-                log.log(level, "%s of %s: %s, now %s: %s", *_who(ending.claim), ending.verb, ending.state, said)
+                _log_ending(ending)
         case LostClaim(claim):
             log.warning("%s of %s: another worker holds it now; nothing of ours was written", *_who(claim))
         case Reclaimed(standings):
@@ -49,5 +47,13 @@ def log_events(event: Event) -> None:
             log.info("worker %s is finished", worker.name)
 
 
-def _who(claim: object) -> tuple[str, str]:
-    return getattr(claim, "key", ""), getattr(claim, "batch", "")
+def _log_ending(ending: Ending) -> None:
+    level = {"dead": logging.ERROR, "waiting": logging.WARNING}.get(ending.state, logging.INFO)
+    if ending.verb == "release":
+        level = logging.DEBUG
+    said = ending.failure or ending.reason
+    log.log(level, "%s of %s: %s, now %s: %s", *_who(ending.claim), ending.verb, ending.state, said)
+
+
+def _who(claim: Claim) -> tuple[str, str]:
+    return claim.key, claim.batch

@@ -371,8 +371,8 @@ class Worker:
         if not self._at_the_door or (monotonic() - self._asked_at < ADMISSION and self._hand_is_busy()):
             return
         self._asked_at = monotonic()
-        for step, waiting in list(self._at_the_door.items()):
-            waiting = [(desk, calls) for desk, calls in waiting if desk in self._hand]
+        for step, queue in list(self._at_the_door.items()):
+            waiting = [(desk, calls) for desk, calls in queue if desk in self._hand]
             limit = self.pipeline[step].options.limit or 0
             admitted = self.store.admit(self._plan, step, [desk.claim for desk, _ in waiting], limit=limit)
             outside = []

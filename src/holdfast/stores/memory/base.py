@@ -79,6 +79,16 @@ class Base:
         plain = decode_json(encode_json(detail))
         lines[len(lines)] = Entry(now, verb, who, row.generation, self._step_name(row), _json(row.cursor), plain)
 
+    def _drop_earlier_generations(self, row: DocumentRow) -> None:
+        """A document that is done as a later generation needs the items of the earlier ones no more."""
+        for place in list(self._tables.items):
+            document_id, generation, step_id = place
+            earlier = document_id == row.id and generation < row.generation
+            if earlier and generation != row.generation_of(step_id):
+                items = self._tables.items[place]
+                for position in list(items):
+                    del items[position]
+
     def _documents(self, plan: Plan, batch: str | None = None) -> list[DocumentRow]:
         """Gives the documents of a pipeline, or of one batch, the oldest first."""
         named = None if batch is None else self._batch(plan.pipeline_id, batch)

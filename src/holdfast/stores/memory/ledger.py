@@ -1,0 +1,135 @@
+"""The ledger in memory: answers questions, and changes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from holdfast.core.codec import Kept
+from holdfast.core.errors import UnknownDocument
+from holdfast.core.model import OPEN_STATES, Aside, Balance, Batch, Entry, Output, Plan, Standing, State, Worker
+from holdfast.core.plan import Shape
+from holdfast.stores.memory.base import Base
+from holdfast.stores.memory.tables import DocumentRow
+
+
+class Ledger(Base):
+    """Answers questions."""
+
+    def pipelines(self) -> list[str]:
+        with self._reading() as tables:
+            return sorted(tables.pipelines, key=tables.pipelines.__getitem__)
+
+    def shape(self, pipeline: str) -> Shape | None:
+        with self._reading() as tables:
+            pipeline_id = tables.pipelines.get(pipeline)
+            plans = [row for row in tables.plans.values() if row.pipeline_id == pipeline_id]
+            last = max(plans, key=lambda row: (row.declared_at, row.id), default=None)
+            return last.shape if last else None
+
+    def batches(self, pipeline: str) -> list[Batch]:
+        with self._reading() as tables:
+            pipeline_id = tables.pipelines.get(pipeline)
+            batches = sorted((row for row in tables.batches.values() if row.pipeline_id == pipeline_id), key=_by_id)
+            answers = []
+            for batch in batches:
+                rows = [row for row in tables.documents.values() if row.batch_id == batch.id]
+                steps = Counter(step for row in rows if row.state in OPEN_STATES and (step := self._step_name(row)))
+                balance = _balance(batch.expected, rows)
+                answers.append(Batch(pipeline, batch.name, batch.state, batch.created_at, balance, dict(steps)))
+            return answers
+
+    def balance(self, pipeline: str, batch: str | None = None) -> Balance:
+        with self._reading() as tables:
+            pipeline_id = tables.pipelines.get(pipeline)
+            batches = {
+                row.id: row
+                for row in tables.batches.values()
+                if row.pipeline_id == pipeline_id and batch in (None, row.name)
+            }
+            rows = [row for row in tables.documents.values() if row.batch_id in batches]
+            return _balance(sum(row.expected for row in batches.values()), rows)
+
+    def next_due(self, plan: Plan, *, batch: str | None = None) -> timedelta | None:
+        now = self.now()
+        with self._reading():
+            known = set(plan.step_ids.values())
+            waiting = [row for row in self._documents(plan, batch) if row.state == "waiting" and row.step_id in known]
+            return min((row.due_at - now for row in waiting if row.due_at is not None), default=None)
+
+    def running(self, plan: Plan, *, batch: str | None = None) -> int:
+        with self._reading():
+            return sum(row.state == "running" for row in self._documents(plan, batch))
+
+    def standing(self, pipeline: str, batch: str, key: str) -> Standing:
+        with self._reading() as tables:
+            named = self._batch(tables.pipelines.get(pipeline), batch)
+            document_id = tables.keys.get((named.id, key)) if named else None
+            if document_id is None:
+                raise UnknownDocument(f"batch {batch!r} of pipeline {pipeline!r} has no document {key!r}")
+            return self._standing(tables.documents[document_id])
+
+    def standings(
+        self, pipeline: str, *, batch: str | None = None, state: State | None = None, limit: int = 100
+    ) -> list[Standing]:
+        with self._reading() as tables:
+            standings = [self._standing(row) for row in tables.documents.values() if state in (None, row.state)]
+        asked = [one for one in standings if one.pipeline == pipeline and batch in (None, one.batch)]
+        return sorted(asked, key=lambda one: (one.moved_at, one.id), reverse=True)[:limit]
+
+    def find(self, key: str) -> list[Standing]:
+        with self._reading() as tables:
+            return [self._standing(row) for row in sorted(tables.documents.values(), key=_by_id) if row.key == key]
+
+    def outputs(self, document_id: int) -> list[Output]:
+        with self._reading() as tables:
+            outputs = []
+            for step_id, place in self._places(document_id):
+                items, asides = tables.items[place], tables.asides[place]
+                if items:
+                    times = [item.kept_at for item in items.values()]
+                    name = tables.steps[step_id].name
+                    outputs.append(Output(name, len(items), len(asides), min(times), max(times)))
+        return sorted(outputs, key=lambda output: output.first_at or datetime.max)
+
+    def items(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
+        with self._reading() as tables:
+            kept = [
+                (tables.steps[step_id].name, position, item.value)
+                for step_id, place in self._places(document_id)
+                for position, item in sorted(tables.items[place].items())
+            ]
+        yield from kept
+
+    def asides(self, document_id: int) -> list[tuple[str, Aside]]:
+        with self._reading() as tables:
+            return [
+                (tables.steps[step_id].name, aside)
+                for step_id, place in self._places(document_id)
+                for _, aside in sorted(tables.asides[place].items())
+            ]
+
+    def _places(self, document_id: int) -> list[tuple[int, tuple[int, int, int]]]:
+        """Says where the items are that serve a document's present generation, by step."""
+        row = self._tables.documents.get(document_id)
+        steps = sorted(self._tables.steps) if row else []
+        return [(step_id, (document_id, row.generation_of(step_id), step_id)) for step_id in steps if row]
+
+    def journal(self, document_id: int) -> list[Entry]:
+        with self._reading() as tables:
+            return list(tables.journals[document_id].values())
+
+    def workers(self) -> list[tuple[Worker, datetime, bool]]:
+        now = self.now()
+        with self._reading() as tables:
+            return [(row.worker, row.beat_at, row.is_stale(now)) for row in tables.workers.values() if not row.gone]
+
+
+def _balance(expected: int, rows: list[DocumentRow]) -> Balance:
+    return Balance(expected, **Counter(row.state for row in rows))
+
+
+def _by_id(row: object) -> int:
+    number: int = row.id  # type: ignore[attr-defined]
+    return number
