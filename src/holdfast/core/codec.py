@@ -33,6 +33,13 @@ def checked_json(value: Any, what: str) -> str:
     return str(ANYTHING.encode(value, what=what))
 
 
+def unkept(text: str) -> str | None:
+    """Says why text cannot be a name: no database keeps NUL and lone surrogates, as in names of undecodable files."""
+    if "\x00" in text:
+        return "has a NUL character"
+    return "has lone surrogates; decode it with errors='replace'" if _surrogates(text, "") else None
+
+
 class Codec:
     """Keeps and gives back the values of one type."""
 

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from holdfast.core.codec import Kept
+from holdfast.core.codec import Kept, unkept
+from holdfast.core.errors import CannotKeep
 
 State = Literal["waiting", "running", "paused", "done", "dead", "cancelled"]
 STATES: tuple[State, ...] = ("waiting", "running", "paused", "done", "dead", "cancelled")
@@ -24,6 +25,11 @@ class NewDocument(Struct, frozen=True):
     payload: Any = None
     fingerprint: str = ""
     priority: int = 0
+
+    def __post_init__(self) -> None:
+        for text in (self.key, self.fingerprint):
+            if why := unkept(text):
+                raise CannotKeep(f"the document {self.key!r} cannot be kept: its name or fingerprint {why}")
 
 
 class Receipt(Struct, frozen=True):

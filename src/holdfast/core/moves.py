@@ -87,7 +87,7 @@ LOST = Lost()
 class Ending(Struct, frozen=True):
     """How a worker gives a document back without moving it: failed, put off, interrupted or paused.
 
-    It costs the attempt that was counted at the claim, or a crash instead, or nothing.
+    It costs the attempt that was counted at the claim, or a crash instead, or nothing. `step` is the one that failed.
     """
 
     claim: Claim
@@ -99,3 +99,4 @@ class Ending(Struct, frozen=True):
     costs: Literal["attempt", "crash", "nothing"] = "attempt"
     failure: Failure | None = None
     reason: str = ""
+    step: str = ""

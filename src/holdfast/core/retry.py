@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from random import random
 from typing import Any
 
@@ -76,6 +75,8 @@ def retry_after(error: BaseException, *, now: datetime | None = None) -> timedel
 
 
 def _from_header(text: str, now: datetime) -> timedelta | None:
+    from email.utils import parsedate_to_datetime  # slow to import, and seldom needed
+
     if text.strip().isdigit():
         return timedelta(seconds=int(text))
     try:

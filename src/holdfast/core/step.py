@@ -22,6 +22,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 V = TypeVar("V")
 
+SLACK = timedelta(seconds=30)
 NOTHING: Any = type("Nothing", (), {"__repr__": lambda _: "NOTHING"})()
 
 
@@ -90,6 +91,11 @@ class Step(Generic[P, R, K, T]):
         needs_parameters(body, ("doc",), f"the verify of step {self.name!r}")
         self.verify_body = body
         return body
+
+    @property
+    def deadline(self) -> timedelta | None:
+        """How long others leave a document to its worker in this step. The worker itself gives up first."""
+        return None if self.options.timeout is None else 2 * self.options.timeout + SLACK
 
     def shape(self) -> StepShape:
         """Gives what stores remember of this step."""

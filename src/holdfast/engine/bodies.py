@@ -62,6 +62,7 @@ class Desk:
         self.document = document
         self.stopping = stopping
         self.stream: Generator[Any, None, None] | AsyncGenerator[Any, None] | None = None
+        self.began: dict[int, float] = {}  # when calls began, by their identity
 
     def run(self, call: Call) -> Any:
         """Runs a call whose body is plain."""
@@ -105,7 +106,8 @@ class Desk:
     def _measure(self, step: AnyStep) -> int:
         reader = self.document._reader
         extent = reader.extent(step.name)
-        if not extent and reader.read(step.name, WHOLE, WHOLE + 1):
+        whole = () if extent else reader.read(step.name, WHOLE, WHOLE + 1)
+        if whole and whole[0][1] != "[]":  # an empty list is kept whole, to be told from nothing at all
             raise BodyError(f"step {step.name!r} kept one value, not a list, so there are no items to walk over")
         return extent
 

@@ -24,6 +24,7 @@ from holdfast.core.errors import (
     Pause,
     RetryLater,
     TooManyFailures,
+    WrongLength,
 )
 from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item
 from holdfast.core.moves import Accepted, Answer, Effect, Ending, Move, Refused, Tx
@@ -136,7 +137,7 @@ class _Executor:
         """Moves further inside the step."""
         after = Checkpoint(self.at.generation, step.name, cursor, self.at.moves + 1)
         yield from self._commit(
-            step, Move(self.claim, self.at, after, items=items, effect=effect, timeout=step.options.timeout, **more)
+            step, Move(self.claim, self.at, after, items=items, effect=effect, timeout=step.deadline, **more)
         )
 
     def finish(self, step: AnyStep, items: Sequence[Item], effect: Effect | None, **more: Any) -> Run:
@@ -148,7 +149,7 @@ class _Executor:
         reason = ""
         if successor and successor.kind == "gate":
             state, reason = "paused", _waits_at(successor)
-        timeout = successor.options.timeout if successor else None
+        timeout = successor.deadline if successor else None
         yield from self._commit(
             step, Move(self.claim, self.at, after, state, items, effect=effect, timeout=timeout, reason=reason, **more)
         )
@@ -227,6 +228,8 @@ class _Walk:
         if self.again:
             yield from self._work_off()
         self._put_off_if_hope_is_left()
+        if too_many := self._too_many():
+            raise self.executor.judged(self.step, too_many)
         yield from self.executor.finish(self.step, (), None)
 
     def _single(self, place: int) -> RunWindow:
@@ -281,7 +284,7 @@ class _Walk:
     def _take_apart(self, call: RunWindow, error: BaseException) -> list[Aside]:
         """Halves a window that failed, down to the single bad item, which is set aside."""
         start, stop = call.span
-        if isinstance(error, (RetryLater, Pause)):
+        if isinstance(error, (RetryLater, Pause, WrongLength)):
             self.stopped_by = self.stopped_by or error
             return []
         if stop - start > 1:
@@ -290,17 +293,15 @@ class _Walk:
             return []
         tries = self.retry.attempts if self.retry.is_permanent(error) else self.windows.aside.get(start, 0) + 1
         self.windows.set_aside(start, tries=tries)
-        self._stop_if_too_many(error)
+        self.stopped_by = self._too_many(f"; the last one: {failure_of(error)}")
         return [Aside(start, tries, failure_of(error))]
 
-    def _stop_if_too_many(self, error: BaseException) -> None:
+    def _too_many(self, last: str = "") -> TooManyFailures | None:
         bad, total, rate = len(self.windows.aside), self.windows.total, self.step.options.failure_rate
-        if bad > rate * total:
-            self.stopped_by = TooManyFailures(
-                f"{bad} of {total} items failed, more than the {rate:.0%} that step {self.step.name!r} allows; "
-                f"the last one: {failure_of(error)}"
-            )
-            self.stopped_by.__cause__ = error
+        if bad <= rate * total:
+            return None
+        allowed = f"more than the {rate:.0%} that step {self.step.name!r} allows"
+        return TooManyFailures(f"{bad} of {total} items failed, {allowed}{last}")
 
     def _put_off_if_hope_is_left(self) -> None:
         tried = [tries for tries in self.windows.aside.values() if tries < self.retry.attempts]
@@ -323,9 +324,9 @@ def judge(step: AnyStep, error: BaseException, *, claim: Claim, who: str, attemp
     failure = failure_of(error)
     costs: Literal["attempt", "crash"] = "crash" if crashed else "attempt"
     if retry.gives_up(error, attempts=attempts, crashes=crashes):
-        return Ending(claim, who, "dead", "fail", costs=costs, failure=failure)
+        return Ending(claim, who, "dead", "fail", costs=costs, failure=failure, step=step.name)
     delay = max(retry.wait(max(attempts, crashes, 1)), retry_after(error) or timedelta(0))
-    return Ending(claim, who, "waiting", "fail", delay, costs=costs, failure=failure)
+    return Ending(claim, who, "waiting", "fail", delay, costs=costs, failure=failure, step=step.name)
 
 
 def failure_of(error: BaseException) -> Failure:

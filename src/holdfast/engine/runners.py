@@ -12,11 +12,13 @@ from collections import defaultdict, deque
 from collections.abc import Coroutine, Iterable
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.bodies import Desk
 from holdfast.engine.calls import Call, Event, PullStream, Raised, Returned, RunValue, RunWindow
-from holdfast.engine.isolation import Nursery
+
+if TYPE_CHECKING:
+    from holdfast.engine.isolation import Nursery
 
 PATIENCE = 0.002
 """Seconds of work after which a thread hands over what it has finished."""
@@ -35,7 +37,8 @@ class Runners:
         self._idle = 0
         self._lock = threading.Lock()
         self._closed = False
-        self._surplus = 0
+        self._working: dict[int, Desk] = {}
+        self._left_behind: set[int] = set()
         self._nursery = nursery
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[Desk, set[asyncio.Task[None]]] = defaultdict(set)
@@ -85,9 +88,10 @@ class Runners:
             for task in tuple(tasks):
                 self._loop.call_soon_threadsafe(task.cancel)
         elif self._nursery is None or not self._nursery.end(desk):
-            with self._lock:
-                self._surplus += 1
-            self._start_thread()
+            stuck = [thread for thread, working_for in tuple(self._working.items()) if working_for is desk]
+            self._left_behind.update(stuck)
+            for _ in stuck:
+                self._start_thread()
 
     def close(self) -> None:
         """Lets the threads end. One that is stuck in a body is left behind."""
@@ -114,8 +118,8 @@ class Runners:
                 if monotonic() - since > PATIENCE:
                     self._results.put(finished)
                     finished, since = [], monotonic()
-                if self._leaves():
-                    self._results.put(finished)
+                if threading.get_ident() in self._left_behind:
+                    self._left_behind.discard(threading.get_ident())
                     return
             if finished:
                 self._results.put(finished)
@@ -128,16 +132,9 @@ class Runners:
         self._wake.acquire()
         return not self._closed
 
-    def _leaves(self) -> bool:
-        if not self._surplus:
-            return False
-        with self._lock:
-            if not self._surplus:
-                return False
-            self._surplus -= 1
-            return True
-
     def _event(self, desk: Desk, call: Call) -> Event:
+        desk.began[id(call)] = monotonic()
+        self._working[threading.get_ident()] = desk
         try:
             if self._nursery is not None and desk.pipeline[call.step].options.runs_in == "process":
                 return Returned(call, self._nursery.run(desk, call))
@@ -165,6 +162,7 @@ class Runners:
             del self._tasks[desk]
 
     async def _event_async(self, desk: Desk, call: Call) -> None:
+        desk.began[id(call)] = monotonic()
         try:
             event: Event = Returned(call, await desk.run_async(call))
         except BaseException as error:  # noqa: BLE001 - as above

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from secrets import token_hex
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.core.document import Document
 from holdfast.core.errors import StepTimeout
@@ -40,10 +40,12 @@ from holdfast.engine.events import Event as Said
 from holdfast.engine.executor import Run, advance
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.engine.hosts import born, is_gone, this_host
-from holdfast.engine.isolation import Nursery
 from holdfast.engine.report import Report, Tally
 from holdfast.engine.runners import Runners
 from holdfast.stores.protocol import Store
+
+if TYPE_CHECKING:
+    from holdfast.engine.isolation import Nursery
 
 LEASE = timedelta(seconds=30)
 UPKEEP = 2.0
@@ -53,6 +55,7 @@ IDLE = 0.2
 QUICK = 0.1
 SLOW = 1.0
 """A handful that is worked off quicker is doubled, one that takes longer is halved: what is held is about a second."""
+NEVER = float("inf")
 ADMISSION = 0.1
 """Seconds between questions whether a full step has room."""
 
@@ -97,11 +100,23 @@ class InHand(Desk):
         self.claim = claim
         self.reader = reader
         self.run_of: Run = advance(pipeline, claim, document, who=who)
-        self.out = 0
         self.heard: list[Event] = []
         self.committing = False
-        self.due: dict[Call, float] = {}
+        self.calls: dict[int, tuple[Call, float]] = {}  # by identity: the calls that are out, and how long they may take
         self.admitted = ""
+
+
+    def forget(self, call: Call) -> bool:
+        """Strikes a call off. Answers whether it was struck off before."""
+        self.began.pop(id(call), None)
+        return self.calls.pop(id(call), None) is None
+
+    def overdue(self) -> Iterator[tuple[float, Call]]:
+        """Gives the calls that have begun, with the moment at which they take too long."""
+        for key, (call, seconds) in self.calls.items():
+            began = self.began.get(key)
+            if began is not None and seconds != NEVER:
+                yield began + seconds, call
 
 
 class Worker:
@@ -124,8 +139,9 @@ class Worker:
         self._listeners: tuple[Listener, ...] = (self._tally, *listeners)
         self._plan = store.declare(pipeline.shape())
         self._timeouts = {s.name: s.options.timeout for s in pipeline.steps if s.options.timeout is not None}
+        self._deadlines = {s.name: s.deadline for s in pipeline.steps if s.deadline is not None}
         self._hand: set[InHand] = set()
-        self._hold = 2 * self.settings.threads
+        self._hold = min(self.settings.threads, self.settings.concurrency)
         self._claimed_at = 0.0
         self._maybe_more = True
         self._jobs: list[tuple[Desk, Call]] = []
@@ -153,7 +169,7 @@ class Worker:
                 self._renew_if_given_up()
                 self._look_after_orphans()
                 self._take_in_hand()
-                if self._hand:
+                if self._hand or self._endings:
                     self._turn(self._patience())
                 elif until_empty and self._nothing_is_left():
                     break
@@ -164,8 +180,7 @@ class Worker:
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
-        isolated = any(step.options.runs_in == "process" for step in self.pipeline.steps)
-        nursery = Nursery(self.pipeline) if isolated else None  # forks, so it comes before any thread
+        nursery = self._nursery()
         self._runners = Runners(threads=self.settings.threads, nursery=nursery)
         self._enlist()
         interval = sys.getswitchinterval()
@@ -181,6 +196,13 @@ class Worker:
             if nursery is not None:
                 nursery.close()
 
+    def _nursery(self) -> Nursery | None:
+        if all(step.options.runs_in == "thread" for step in self.pipeline.steps):
+            return None
+        from holdfast.engine.isolation import Nursery
+
+        return Nursery(self.pipeline)  # it forks, so it comes before any thread
+
     def _turn(self, wait: float) -> None:
         """Hears what came back, and commits what is ready."""
         self._start_jobs()
@@ -192,10 +214,8 @@ class Worker:
         self._give_back()
 
     def _hear(self, desk: Desk, event: Event) -> None:
-        if not isinstance(desk, InHand) or desk not in self._hand or event.call not in desk.due:
+        if not isinstance(desk, InHand) or desk not in self._hand or desk.forget(event.call):
             return  # it was given up meanwhile: too late
-        del desk.due[event.call]
-        desk.out -= 1
         desk.heard.append(event)
         if not desk.committing:
             self._tell_events(desk)
@@ -224,7 +244,7 @@ class Worker:
                 self._rewind(desk, to, reason)
 
     def _compute(self, desk: InHand, calls: Sequence[Call]) -> None:
-        if self._stopping and (calls or not desk.out):
+        if self._stopping and (calls or not desk.calls):
             self._release(desk)
         elif calls and self._must_ask(desk, calls[0].step):
             self._at_the_door[calls[0].step].append((desk, calls))
@@ -234,8 +254,7 @@ class Worker:
     def _run(self, desk: InHand, calls: Sequence[Call]) -> None:
         for call in calls:
             timeout = self._timeouts.get(call.step)
-            desk.due[call] = monotonic() + timeout.total_seconds() if timeout else float("inf")
-            desk.out += 1
+            desk.calls[id(call)] = (call, timeout.total_seconds() if timeout else NEVER)
             self._jobs.append((desk, call))
 
     def _start_jobs(self) -> None:
@@ -304,7 +323,7 @@ class Worker:
     def _let_go(self, desk: InHand) -> None:
         self._hand.discard(desk)
         desk.run_of.close()
-        if not desk.out:
+        if not desk.calls:
             desk.close()
 
     # claiming
@@ -316,7 +335,7 @@ class Worker:
             self._adapt()
             wanted = self._hold - len(self._hand)
             claims = self.store.claim(
-                self._plan, self._me, limit=wanted, batch=self.settings.batch, timeouts=self._timeouts
+                self._plan, self._me, limit=wanted, batch=self.settings.batch, timeouts=self._deadlines
             )
             self._maybe_more = len(claims) == wanted
             self._claimed_at = monotonic()
@@ -326,7 +345,7 @@ class Worker:
         """A document that crashed its workers is worked on while nothing else is in hand."""
         if self._hand:
             return
-        claims = self.store.claim_suspect(self._plan, self._me, batch=self.settings.batch, timeouts=self._timeouts)
+        claims = self.store.claim_suspect(self._plan, self._me, batch=self.settings.batch, timeouts=self._deadlines)
         self._alone = bool(claims)
         self._begin(claims)
 
@@ -336,7 +355,7 @@ class Worker:
         if self._maybe_more and took < QUICK:
             self._hold = min(self._hold * 2, self.settings.concurrency)
         elif took > SLOW:
-            self._hold = max(self._hold // 2, min(2 * self.settings.threads, self.settings.concurrency))
+            self._hold = max(self._hold // 2, min(self.settings.threads, self.settings.concurrency))
 
     def _rested(self) -> bool:
         return monotonic() - self._claimed_at >= IDLE
@@ -388,7 +407,7 @@ class Worker:
                 del self._at_the_door[step]
 
     def _hand_is_busy(self) -> bool:
-        return bool(self._jobs or self._group or any(desk.out for desk in self._hand))
+        return bool(self._jobs or self._group or any(desk.calls for desk in self._hand))
 
     # time
 
@@ -398,7 +417,7 @@ class Worker:
             return 0.0
         waits = [UPKEEP, self.budget.remaining]
         if self._timeouts:
-            waits.append(min((due for desk in self._hand for due in desk.due.values()), default=UPKEEP) - monotonic())
+            waits.append(min((due for desk in self._hand for due, _ in desk.overdue()), default=NEVER) - monotonic())
         if self._at_the_door:
             waits.append(ADMISSION)
         if len(self._hand) <= self._hold // 2:
@@ -410,14 +429,15 @@ class Worker:
         if not self._timeouts:
             return
         now = monotonic()
-        for desk in [desk for desk in self._hand if any(due <= now for due in desk.due.values())]:
-            call = min(desk.due, key=lambda call: desk.due[call])
+        for desk in list(self._hand):
+            due, call = min(desk.overdue(), default=(NEVER, None), key=lambda one: one[0])
+            if call is None or due > now:
+                continue
             self._runners.abandon(desk)
             desk.stream = None
             timeout = self._timeouts[call.step]
             error = StepTimeout(f"step {call.step!r} took longer than the {timeout} that its timeout allows")
-            desk.out -= len(desk.due)
-            desk.due.clear()
+            desk.calls.clear()
             desk.heard.append(Raised(call, error))
             if not desk.committing:
                 self._tell_events(desk)
@@ -473,10 +493,9 @@ class Worker:
         deadline = monotonic() + self.settings.grace.total_seconds()
         for desk, call in [*self._jobs, *self._runners.take_back()]:
             assert isinstance(desk, InHand)
-            desk.due.pop(call, None)
-            desk.out -= 1
+            desk.calls.pop(id(call), None)
         self._jobs.clear()
-        for desk in [desk for desk in self._hand if not desk.out and not desk.committing]:
+        for desk in [desk for desk in self._hand if not desk.calls and not desk.committing]:
             self._release(desk)
         while self._hand and monotonic() < deadline:
             self._turn(0.0 if self._group or self._endings else min(0.1, max(deadline - monotonic(), 0.001)))

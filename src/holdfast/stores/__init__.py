@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from holdfast.core.errors import StoreError
 from holdfast.stores.protocol import Clock, Store
 
@@ -27,11 +29,37 @@ def open_store(url: str, *, clock: Clock | None = None) -> Store:
     )
 
 
+def migrate_store(url: str) -> list[int]:
+    """Brings a store's schema up to date, also one too old to be opened. Answers the migrations that were run."""
+    if url.startswith("sqlite:"):
+        from holdfast.stores.sqlite import SqliteStore
+
+        store: Any = SqliteStore.__new__(SqliteStore)
+        super(SqliteStore, store).__init__(url)  # all but the look at the schema, which would refuse
+    elif url.startswith(("postgresql:", "postgres:")):
+        kind = _postgres()
+        store = kind.__new__(kind)
+        super(kind, store).__init__(url)
+    else:
+        raise StoreError(f"{url} has no schema to migrate; sqlite:///path.db and postgresql://user@host/name have one")
+    try:
+        numbers: list[int] = store.migrate()
+    finally:
+        store.close()
+    open_store(url).close()  # says so when the schema is newer than this holdfast
+    return numbers
+
+
 def _open_postgres(url: str, clock: Clock | None) -> Store:
+    store: Store = _postgres()(url, clock=clock)
+    return store
+
+
+def _postgres() -> Any:
     try:
         from holdfast.stores.postgres import PostgresStore
     except ModuleNotFoundError as error:
         raise StoreError(
             f"PostgreSQL needs one more package ({error.name}): pip install 'holdfast[postgres]'"
         ) from error
-    return PostgresStore(url, clock=clock)
+    return PostgresStore

@@ -7,6 +7,7 @@ what time and crashes left behind. Every verb is one transaction. Clocks decide 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Protocol
@@ -26,7 +27,7 @@ from holdfast.core.model import (
     State,
     Worker,
 )
-from holdfast.core.moves import Answer, Ending, Move
+from holdfast.core.moves import Answer, Ending, Move, Tx
 from holdfast.core.plan import Shape
 
 Clock = Callable[[], datetime]
@@ -185,6 +186,9 @@ class Store(Intake, Work, Ledger, Upkeep, Protocol):
 
     def now(self) -> datetime:
         """Gives the moment by the store's clock."""
+
+    def transaction(self) -> AbstractContextManager[Tx]:
+        """Gives a transaction for statements of your own: committed at the end of the block, undone by any error."""
 
     def close(self) -> None:
         """Lets go of files and connections."""

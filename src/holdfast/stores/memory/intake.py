@@ -68,8 +68,8 @@ class Intake(Base):
     def _declare_plan(self, pipeline_id: int, shape: Shape, now: datetime) -> int:
         """Remembers the shape; the one declared last is the present one."""
         plans = self._tables.plans
-        same = (row.id for row in plans.values() if (row.pipeline_id, row.shape.digest()) == (pipeline_id, digest))
-        digest = shape.digest()
+        sought = (pipeline_id, shape.digest())
+        same = (row.id for row in plans.values() if (row.pipeline_id, row.shape.digest()) == sought)
         plan_id = next(same, len(plans) + 1)
         plans[plan_id] = PlanRow(plan_id, pipeline_id, shape, now)
         return plan_id

@@ -89,9 +89,9 @@ class Ledger(Base):
                 items, asides = tables.items[place], tables.asides[place]
                 if items:
                     times = [item.kept_at for item in items.values()]
-                    name = tables.steps[step_id].name
-                    outputs.append(Output(name, len(items), len(asides), min(times), max(times)))
-        return sorted(outputs, key=lambda output: output.first_at or datetime.max)
+                    output = Output(tables.steps[step_id].name, len(items), len(asides), min(times), max(times))
+                    outputs.append((min(times), step_id, output))
+        return [output for _, _, output in sorted(outputs, key=lambda one: one[:2])]
 
     def items(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
         with self._reading() as tables:
@@ -127,7 +127,8 @@ class Ledger(Base):
 
 
 def _balance(expected: int, rows: list[DocumentRow]) -> Balance:
-    return Balance(expected, **Counter(row.state for row in rows))
+    counts = Counter[str](row.state for row in rows)
+    return Balance(expected, **counts)
 
 
 def _by_id(row: object) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 from holdfast.core.codec import Kept, encode_json
 from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import Query, load
-from holdfast.stores.sqlite.connection import Connections
+from holdfast.stores.sqlite.connection import Connections, Tx
 
 SQL: Mapping[str, Query] = load(Path(__file__).parent / "queries")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,6 +32,11 @@ class Base:
 
     def now(self) -> datetime:
         return self._clock()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Tx]:
+        with self._db.writing() as db:
+            yield Tx(db)
 
     def close(self) -> None:
         self._db.close()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from holdfast.core.errors import StoreError, StoreFull, StoreGone, StoreReadOnly
+from holdfast.core.moves import refuse_to_end
 from holdfast.stores.sqlite.turnstile import Turnstile
 
 PATIENCE = 60.0
@@ -23,11 +25,16 @@ class Tx:
 
     dialect: Literal["sqlite", "postgresql"] = "sqlite"
 
-    __slots__ = ("execute", "executemany")
+    __slots__ = ("_connection", "executemany")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self.execute = connection.execute
+        self._connection = connection
         self.executemany = connection.executemany
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """Runs one statement and answers its cursor."""
+        refuse_to_end(sql)
+        return self._connection.execute(sql, parameters)
 
 
 class Connections:
@@ -37,7 +44,7 @@ class Connections:
         self.url = url
         self.path, self._synchronous = _parse(url)
         self._local = threading.local()
-        self._opened: list[tuple[sqlite3.Connection, Turnstile]] = []
+        self._opened: list[tuple[int, threading.Thread, sqlite3.Connection, Turnstile]] = []
         self._closed = False
 
     @contextmanager
@@ -45,8 +52,8 @@ class Connections:
         """One write transaction: committed at the end, rolled back on any error."""
         connection, turnstile = self._mine()
         with own_words(self.url), turnstile:
-            connection.execute("begin immediate")
             try:
+                connection.execute("begin immediate")
                 yield connection
                 connection.execute("commit")
             except BaseException:
@@ -63,20 +70,27 @@ class Connections:
     def close(self) -> None:
         """Closes every connection of this process."""
         self._closed = True
-        for connection, turnstile in self._opened:
-            connection.close()
-            turnstile.close()
-        self._opened.clear()
+        self._close_those(lambda _: True)
+
+    def _close_those(self, wanted: Callable[[threading.Thread], bool]) -> None:
+        for one in list(self._opened):
+            pid, thread, connection, turnstile = one
+            if pid == os.getpid() and wanted(thread):  # a forked child must not even close its parent's
+                with suppress(ValueError):  # another thread was quicker
+                    self._opened.remove(one)
+                    connection.close()
+                    turnstile.close()
 
     def _mine(self) -> tuple[sqlite3.Connection, Turnstile]:
+        if self._closed:
+            raise StoreGone(f"the store {self.url} was closed")
         mine: tuple[int, sqlite3.Connection, Turnstile] | None = getattr(self._local, "mine", None)
         if mine is None or mine[0] != os.getpid():  # a forked child must not use its parent's
-            if self._closed:
-                raise StoreGone(f"the store {self.url} was closed")
+            self._close_those(lambda thread: not thread.is_alive())
             with own_words(self.url):
                 mine = (os.getpid(), *self._open())
             self._local.mine = mine
-            self._opened.append(mine[1:])
+            self._opened.append((mine[0], threading.current_thread(), *mine[1:]))
         return mine[1:]
 
     def _open(self) -> tuple[sqlite3.Connection, Turnstile]:
@@ -85,11 +99,22 @@ class Connections:
         connection = sqlite3.connect(
             self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        connection.execute("pragma journal_mode = wal")
+        (mode,) = connection.execute("pragma journal_mode").fetchone()
+        turnstile = self._turnstile()
+        if mode != "wal":
+            with turnstile:  # of two that change the mode at once, SQLite lets one fail without waiting
+                connection.execute("pragma journal_mode = wal")
         connection.execute(f"pragma synchronous = {self._synchronous}")
         connection.execute("pragma wal_autocheckpoint = 4000")
         connection.execute("pragma cache_size = -16000")
-        return connection, Turnstile(self.path)
+        return connection, turnstile
+
+    def _turnstile(self) -> Turnstile:
+        try:
+            return Turnstile(self.path)
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise (StoreFull if full else StoreReadOnly)(f"{self.url} cannot be written: {error}") from error
 
 
 def _parse(url: str) -> tuple[Path, str]:
@@ -117,8 +142,6 @@ def own_words(url: str) -> Iterator[None]:
         if getattr(error, "sqlite_errorname", "") in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
             raise StoreError(f"{url} is not a SQLite database, or is damaged: {error}") from error
         raise
-    except PermissionError as error:
-        raise StoreReadOnly(f"{url} cannot be written: {error}") from error
 
 
 def _translated(url: str, error: sqlite3.OperationalError) -> StoreError | None:

@@ -27,6 +27,9 @@ from holdfast.core.model import (
 from holdfast.core.plan import Shape
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, kept, moment
 
+PAGE = 1000
+"""How many items are read at once."""
+
 
 class Ledger(Base):
     """Answers questions."""
@@ -111,9 +114,12 @@ class Ledger(Base):
         ]
 
     def items(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
-        with self._db.reading() as db:
-            for step, position, value, media in db.execute(SQL["items"], {"document_id": document_id}):
+        # Page by page: while a read is open, this thread could not write any more once others have written.
+        after = {"step_id": 0, "position": 0}
+        while page := self._all("items", document_id=document_id, limit=PAGE, **after):
+            for step, position, value, media, _ in page:
                 yield step, position, kept(value, media)
+            after = {"step_id": page[-1][4], "position": page[-1][1]}
 
     def asides(self, document_id: int) -> list[tuple[str, Aside]]:
         return [

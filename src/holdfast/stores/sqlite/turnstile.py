@@ -7,6 +7,7 @@ waits for the pen already holds the turnstile, so the last writer queues up behi
 from __future__ import annotations
 
 import os
+import weakref
 from pathlib import Path
 
 try:
@@ -20,14 +21,20 @@ class Turnstile:
 
     def __init__(self, database: Path) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._turn = os.open(f"{database}-turn", flags, 0o666) if fcntl else -1
-        self._pen = os.open(f"{database}-pen", flags, 0o666) if fcntl else -1
+        self._files: tuple[int, ...] = ()
+        if fcntl:
+            self._turn = os.open(f"{database}-turn", flags, 0o666)
+            self._pen = os.open(f"{database}-pen", flags, 0o666)
+            self._files = (self._turn, self._pen)
+            _OPEN.add(self)
 
     def __enter__(self) -> None:
         if fcntl:
             fcntl.flock(self._turn, fcntl.LOCK_EX)
-            fcntl.flock(self._pen, fcntl.LOCK_EX)
-            fcntl.flock(self._turn, fcntl.LOCK_UN)
+            try:
+                fcntl.flock(self._pen, fcntl.LOCK_EX)
+            finally:  # also when Ctrl-C ends the wait
+                fcntl.flock(self._turn, fcntl.LOCK_UN)
 
     def __exit__(self, *_: object) -> None:
         if fcntl:
@@ -35,6 +42,19 @@ class Turnstile:
 
     def close(self) -> None:
         """Lets go of the files."""
-        if fcntl:
-            os.close(self._turn)
-            os.close(self._pen)
+        for file in self._files:
+            os.close(file)
+        self._files = ()
+
+
+_OPEN: weakref.WeakSet[Turnstile] = weakref.WeakSet()
+
+
+def _close_in_child() -> None:
+    """A forked child shares its parent's locks, and would hold them for as long as it outlives a killed parent."""
+    for turnstile in list(_OPEN):
+        turnstile.close()
+
+
+if fcntl:
+    os.register_at_fork(after_in_child=_close_in_child)

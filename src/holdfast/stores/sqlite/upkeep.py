@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from sqlite3 import Connection
 from typing import Any
 
+import msgspec
+
 from holdfast.core.codec import encode_json
 from holdfast.core.model import Plan, Standing
+from holdfast.core.plan import Shape
 from holdfast.core.retry import SUSPECT
 from holdfast.stores.protocol import Verdict
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base
@@ -73,11 +76,12 @@ class Upkeep(Base):
                 return False
             here, names = standing(row), list(plan.step_ids)
             self._write_journal(db, document_id, "resume", who=who, now=self._now(), detail={"reason": reason})
-            at_gate = here.reason.startswith("gate ")
-            place = names.index(here.checkpoint.step or "") + at_gate
+            place = names.index(here.checkpoint.step or "") + _is_gate(db, plan, here.checkpoint.step)
             asked = {"id": document_id, "now": self._now()}
             if place == len(names):
-                return db.execute(SQL["finish_past_gate"], asked).rowcount == 1
+                finished = db.execute(SQL["finish_past_gate"], asked).rowcount == 1
+                db.execute(SQL["drop_items"], {"document_id": document_id})
+                return finished
             return db.execute(SQL["resume"], asked | {"step_id": plan.step_ids[names[place]]}).rowcount == 1
 
     def reject(self, document_id: int, *, who: str, reason: str) -> bool:
@@ -96,3 +100,8 @@ class Upkeep(Base):
                 return False
             self._write_journal(db, document_id, verb, who=who, now=now, detail={"reason": reason})
             return True
+
+
+def _is_gate(db: Connection, plan: Plan, step: str | None) -> bool:
+    (shape,) = db.execute(SQL["plan"], {"plan_id": plan.plan_id}).fetchone()
+    return any(one.kind == "gate" and one.name == step for one in msgspec.json.decode(shape, type=Shape).steps)

@@ -82,18 +82,28 @@ class Work(Base):
         now = self._now()
         try:
             with self._db.writing() as db:
-                accepted = self._move(db, plan, moves, now)
-                held = moves if accepted is None else [move for move in moves if move.claim.document_id in accepted]
+                held = self._move(db, plan, moves, now)
                 self._keep(db, plan, held, now)
                 self._run_effects(db, held)
         except IntegrityError as error:  # a constraint that is only looked at when the transaction ends
             raise EffectFailed(None, error) from error
-        if accepted is None:
+        if len(held) == len(moves):
             return [ACCEPTED] * len(moves)
-        return [ACCEPTED if move.claim.document_id in accepted else LOST for move in moves]
+        accepted = set(map(id, held))
+        return [ACCEPTED if id(move) in accepted else LOST for move in moves]
 
-    def _move(self, db: Connection, plan: Plan, moves: Sequence[Move], now: int) -> set[int] | None:
-        """Moves the checkpoints that still match. Answers None when all did, or the documents that did."""
+    def _move(self, db: Connection, plan: Plan, moves: Sequence[Move], now: int) -> Sequence[Move]:
+        """Moves the checkpoints that still match, and answers which did: nearly always all."""
+        if self._move_all(db, plan, moves, now) == len(moves):
+            return moves
+        db.execute("rollback")  # nothing else was written yet, and only where each stood tells which are lost
+        db.execute("begin immediate")
+        asked = encode_json([_place(move.claim, move.before) for move in moves])
+        held = [moves[place] for (place,) in db.execute(SQL["held"], {"moves": asked}).fetchall()]
+        self._move_all(db, plan, held, now)
+        return held
+
+    def _move_all(self, db: Connection, plan: Plan, moves: Sequence[Move], now: int) -> int:
         going = [_going(plan, move, now) for move in moves if move.state == "running"]
         ending = [_ending(plan, move) for move in moves if move.state != "running"]
         moved = 0
@@ -101,10 +111,7 @@ class Work(Base):
             moved += db.execute(SQL["move"].for_rows(len(part)), flat((now,), part)).rowcount
         for part in slices(ending):
             moved += db.execute(SQL["move_and_end"].for_rows(len(part)), flat((now,), part)).rowcount
-        if moved == len(moves):
-            return None
-        asked = [_place(move.claim, move.after) for move in moves]
-        return {row[0] for row in db.execute(SQL["moved"], {"moves": encode_json(asked), "now": now}).fetchall()}
+        return moved
 
     def _keep(self, db: Connection, plan: Plan, moves: Sequence[Move], now: int) -> None:
         rows: list[tuple[Any, ...]] = []
@@ -119,7 +126,7 @@ class Work(Base):
             if move.asides or move.mended:
                 self._keep_asides(db, plan, move, now)
             if move.state == "done" and generation:
-                self._drop_earlier_generations(db, plan, move)
+                db.execute(SQL["drop_items"], {"document_id": document_id})
         for part in slices(rows):
             db.execute(SQL["keep_items"].for_rows(len(part)), flat((), part))
 
@@ -130,11 +137,6 @@ class Work(Base):
             db.execute(SQL["set_aside"], (*place, aside.position, aside.tries, encode_json(aside.error), now))
         for position in move.mended:
             db.execute(SQL["mend"], (*place, position))
-
-    def _drop_earlier_generations(self, db: Connection, plan: Plan, move: Move) -> None:
-        reuses = {str(plan.step_ids[step]): made_in for step, made_in in (move.claim.reuses or {}).items()}
-        done = {"document_id": move.claim.document_id, "generation": move.after.generation}
-        db.execute(SQL["drop_items"], done | {"reuses": encode_json(reuses)})
 
     def _run_effects(self, db: Connection, moves: Sequence[Move]) -> None:
         tx = Tx(db)

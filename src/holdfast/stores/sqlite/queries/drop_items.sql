@@ -1,8 +1,10 @@
--- A document that is done as a later generation needs the items of the earlier ones no more.
+-- A document that is done as a later generation needs the items of the earlier ones no more, but for those it reuses.
 delete from hf_item
  where document_id = :document_id
-   and generation < :generation
+   and generation < (select generation from hf_document where id = :document_id)
    and not exists (select 1
-                     from json_each(:reuses) r
-                    where r.key = hf_item.step_id
+                     from hf_document d
+                     join json_each(d.reuses) r
+                    where d.id = :document_id
+                      and r.key = hf_item.step_id
                       and r.value = hf_item.generation)

@@ -11,3 +11,4 @@ select d.id, s.name, d.attempts, d.crashes, d.fence, w.name,
         or w.gone_at is not null
         or w.beat_at + w.lease < :now
         or w.id in (select value from json_each(:gone)))
+ order by d.id

@@ -1,0 +1,49 @@
+# `make help` lists what can be made. Everything runs in .venv, which `./hf` sets up.
+
+BIN := .venv/bin
+UV ?= uv
+COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types format docs lock bench crash clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+setup: ## make .venv with everything the other targets need
+	@./hf setup
+
+demo: ## run the example pipeline; press Ctrl-C in the middle and run it again
+	@./hf demo
+
+test: ## run the tests, on SQLite and on a PostgreSQL of their own
+	@./hf test
+
+lint: setup ## check style and formatting, then types
+	$(BIN)/ruff check src tests examples docs bench
+	$(BIN)/ruff format --check src tests examples docs bench
+	$(MAKE) --no-print-directory types
+
+types: setup ## check types, strictly
+	$(BIN)/mypy
+
+format: setup ## put the code into its form
+	$(BIN)/ruff check --fix src tests examples docs bench
+	$(BIN)/ruff format src tests examples docs bench
+
+docs: setup ## write docs/reference/ anew from the code
+	$(BIN)/python docs/generate.py
+
+lock: ## resolve the dependencies anew (needs uv)
+	printf 'hatchling\neditables\n' | $(COMPILE) pyproject.toml - --all-extras --group dev -o requirements.lock > /dev/null
+	printf 'hatchling\neditables\n' | $(COMPILE) pyproject.toml - -c requirements.lock -o requirements-run.lock > /dev/null
+
+bench: setup ## measure throughput, kills and memory (minutes; not a test)
+	$(BIN)/python -m bench
+
+crash: setup ## kill pipelines at every commit point, on every store (minutes)
+	$(BIN)/python -m pytest tests/crash -m "long or not long"
+
+clean: ## remove caches and the demo's database; .venv stays
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis dist demo.db demo.db-*
+	find src tests examples docs bench -name __pycache__ -type d -prune -exec rm -rf {} +

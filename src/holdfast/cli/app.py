@@ -1,0 +1,61 @@
+"""The `holdfast` command: its subcommands, and how errors become one sentence and an exit code."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import click
+
+from holdfast.cli.asked import STORE_TROUBLE, Asked, Trouble, common
+from holdfast.cli.migrate import migrate
+from holdfast.cli.run import run
+from holdfast.cli.show import show
+from holdfast.cli.status import status
+from holdfast.cli.submit import submit
+from holdfast.cli.work import work
+from holdfast.core.errors import HoldfastError, StoreError
+
+
+class App(click.Group):
+    """Tells our own errors in one sentence, each with its exit code."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
+        return super().make_context(info_name, args, *more, obj=Asked(args), **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except HoldfastError as error:
+            if ctx.obj.debug:
+                click.echo(traceback.format_exc(), err=True, nl=False)
+            raise Trouble(str(error), code=STORE_TROUBLE if isinstance(error, StoreError) else 2) from error
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order of a day's work, not of the alphabet
+
+
+@click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="holdfast", message="holdfast %(version)s")
+@common
+def app() -> None:
+    """Runs documents through pipelines that go on exactly where they were killed.
+
+    \b
+      holdfast run papers.py ./pdfs     submit a folder and work until all is done; Ctrl-C any time
+      holdfast run papers.py            go on where it stopped
+      holdfast status                   count what is there
+      holdfast show pdfs/a.pdf          the whole story of one document
+
+    \b
+    Exit codes:
+      0    fine
+      1    some documents are dead letters (run, work --drain)
+      2    the command or the pipeline is written wrongly
+      3    the store cannot be used
+      130  stopped by Ctrl-C, 143 by SIGTERM; the work is saved, and the same command goes on
+    """
+
+
+for command in (run, submit, work, status, show, migrate):
+    app.add_command(command)

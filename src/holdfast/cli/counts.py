@@ -1,0 +1,147 @@
+"""The numbers a display shows: what the store said, moved on by what the engine says."""
+
+from __future__ import annotations
+
+from collections import deque
+from time import monotonic
+
+from msgspec import Struct
+
+from holdfast.core.errors import StoreError
+from holdfast.core.model import Standing
+from holdfast.core.moves import Ending
+from holdfast.core.pipeline import Pipeline
+from holdfast.engine.events import Committed, Event, GaveBack, Reclaimed
+from holdfast.stores.protocol import Store
+
+RECOUNT = 10.0
+"""Seconds between looks at what other workers did; more where a look takes long."""
+WINDOW = 30.0
+"""Seconds over which the rate is measured."""
+
+
+class Failed(Struct, frozen=True):
+    """One try that failed: what became of the document."""
+
+    key: str
+    batch: str
+    step: str
+    error: str
+    dead: bool
+
+    def __str__(self) -> str:
+        where = f" at {self.step}" if self.step else ""
+        return f"{self.key}{where}: {self.error}{'' if self.dead else ' (will be tried again)'}"
+
+
+class Counts:
+    """Counts documents and items, cheaply enough to hear every event of the engine."""
+
+    def __init__(self, pipeline: Pipeline, store: Store, *, batch: str | None) -> None:
+        self.pipeline = pipeline.name
+        self.batch = batch
+        self.steps = [step.name for step in pipeline.steps]
+        self.submitted = 0
+        self.total = self.done = self.dead = self.paused = self.cancelled = self.again = 0
+        self.at_step: dict[str, int] = dict.fromkeys(self.steps, 0)
+        self.items: dict[str, int] = dict.fromkeys(self.steps, 0)
+        self.failures: deque[Failed] = deque()
+        self._store = store
+        self.looks_every = RECOUNT
+        self._next_look = 0.0
+        self._seen: deque[tuple[float, int]] = deque()
+
+    # what the store says
+
+    def recount(self) -> None:
+        """Asks the store, which knows what other workers did and what was submitted meanwhile."""
+        began = monotonic()
+        batches = [one for one in self._store.batches(self.pipeline) if self.batch in (None, one.name)]
+        self.total = sum(one.balance.expected for one in batches)
+        self.done = sum(one.balance.done for one in batches)
+        self.dead = sum(one.balance.dead for one in batches)
+        self.paused = sum(one.balance.paused for one in batches)
+        self.cancelled = sum(one.balance.cancelled for one in batches)
+        self.at_step = {step: sum(one.at_step.get(step, 0) for one in batches) for step in self.steps}
+        now = monotonic()
+        self._next_look = now + max(self.looks_every, 50 * (now - began))
+
+    def recount_now_and_then(self) -> None:
+        """Asks the store again if that is due. A store in trouble is told by the worker, not here."""
+        if monotonic() >= self._next_look:
+            try:
+                self.recount()
+            except StoreError:
+                self._next_look = monotonic() + self.looks_every
+
+    # what the engine says
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Committed):
+            self._count_moves(event)
+        elif isinstance(event, GaveBack):
+            for ending in event.endings:
+                self._count_ending(ending)
+        elif isinstance(event, Reclaimed):
+            for here in event.standings:
+                self._count_reclaimed(here)
+
+    def _count_moves(self, event: Committed) -> None:
+        at_step, items = self.at_step, self.items
+        for move in event.moves:
+            step, after = move.before.step, move.after.step
+            if move.items:
+                items[step] += len(move.items)  # type: ignore[index]
+            if after != step:
+                at_step[step] -= 1  # type: ignore[index]
+                if after is not None:
+                    at_step[after] += 1
+            if move.state == "done":
+                self.done += 1
+            elif move.state == "paused":
+                self.paused += 1
+
+    def _count_ending(self, ending: Ending) -> None:
+        if ending.state == "paused":
+            self.paused += 1
+        elif ending.verb == "fail":
+            dead = ending.state == "dead"
+            self._count_failure(Failed(ending.claim.key, ending.claim.batch, ending.step, str(ending.failure), dead))
+
+    def _count_reclaimed(self, here: Standing) -> None:
+        failed = Failed(here.key, here.batch, here.checkpoint.step or "", here.reason, here.state == "dead")
+        self._count_failure(failed)
+
+    def _count_failure(self, failed: Failed) -> None:
+        if failed.dead:
+            self.dead += 1
+            if failed.step in self.at_step:
+                self.at_step[failed.step] -= 1
+        else:
+            self.again += 1
+        self.failures.append(failed)
+
+    # what follows from them
+
+    @property
+    def ended(self) -> int:
+        """How many documents need no more work from us."""
+        return self.done + self.dead + self.cancelled
+
+    @property
+    def remaining(self) -> int:
+        """How many documents can still be worked on without a person."""
+        return max(self.total - self.ended - self.paused, 0)
+
+    def rate(self) -> float:
+        """Answers how many documents ended in a second, lately."""
+        now = monotonic()
+        self._seen.append((now, self.ended))
+        while len(self._seen) > 2 and now - self._seen[0][0] > WINDOW:
+            self._seen.popleft()
+        since, ended = self._seen[0]
+        return max(self.ended - ended, 0) / (now - since) if now - since > 0.5 else 0.0
+
+    def seconds_left(self, rate: float) -> float | None:
+        """Answers how long it may take still; None when nobody can say."""
+        return self.remaining / rate if rate else None

@@ -1,0 +1,23 @@
+"""`holdfast migrate`: bring a store's schema up to date."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from holdfast.cli.asked import Asked, common
+from holdfast.stores import migrate_store
+
+
+@click.command()
+@common
+@click.pass_obj
+def migrate(asked: Asked) -> None:
+    """Brings the store's schema up to date. Stop the workers first; running it twice is safe."""
+    numbers = migrate_store(asked.store)
+    if asked.json:
+        click.echo(msgspec.json.encode({"store": asked.shown_store, "migrations": numbers}))
+    elif numbers:
+        click.echo(f"{asked.shown_store}: ran migration {', '.join(map(str, numbers))}")
+    else:
+        click.echo(f"{asked.shown_store}: the schema is up to date")

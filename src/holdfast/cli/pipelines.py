@@ -1,0 +1,144 @@
+"""Finds the pipeline that a person means: in a file or a module, by name where there are several."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from msgspec import Struct
+
+import holdfast
+from holdfast.cli.asked import Trouble
+from holdfast.core.errors import DefinitionError
+from holdfast.core.pipeline import Pipeline
+
+OURS = str(Path(holdfast.__file__).parent)
+
+
+class Loaded(Struct, frozen=True):
+    """A pipeline, where it came from, and the documents that its file offers."""
+
+    pipeline: Pipeline
+    spec: str
+    file: Path | None
+    documents: Callable[[], Iterable[Any]] | None
+
+
+def load(spec: str) -> Loaded:
+    """Loads `file.py`, `file.py:name`, `module` or `module:name`."""
+    source, _, name = spec.partition(":")
+    with telling_their_errors(f"{source} cannot be imported", "mend it and run the command again"):
+        module = _from_file(Path(source)) if _is_file(source) else _from_module(source)
+    documents = getattr(module, "documents", None)
+    file = Path(module.__file__).absolute() if getattr(module, "__file__", None) else None
+    pipeline = _choose(module, source, name)
+    _ = pipeline.first  # a pipeline without steps is refused here, not in the middle of a submit
+    return Loaded(pipeline, spec, file, documents if callable(documents) else None)
+
+
+def _is_file(source: str) -> bool:
+    return source.endswith(".py") or "/" in source or "\\" in source or Path(source).is_file()
+
+
+def _from_file(path: Path) -> ModuleType:
+    if path.is_dir():
+        raise Trouble(f"{path} is a folder; name the Python file with the pipeline, such as {path / 'pipeline.py'}")
+    if not path.is_file():
+        raise Trouble(f"there is no file {path}; name the Python file (or module) with your pipeline{_nearby(path)}")
+    sys.path.insert(0, str(path.parent.absolute()))  # as for `python file.py`: its neighbours can be imported
+    taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names or not path.stem.isidentifier()
+    name = f"holdfast_pipeline_{path.stem}" if taken else path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Trouble(f"{path} is not a Python file; its name should end with .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _nearby(path: Path) -> str:
+    folder = path.parent if path.parent.is_dir() else Path()
+    here = sorted(str(file) for file in folder.glob("*.py"))
+    return f"; here are: {', '.join(here[:10])}" if here else ""
+
+
+def _from_module(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            raise Trouble(
+                f"there is no file and no module called {name}; name the Python file with your pipeline"
+                f"{_nearby(Path(name))}"
+            ) from error
+        raise
+
+
+def _choose(module: ModuleType, source: str, name: str) -> Pipeline:
+    found: dict[str, Pipeline] = {}
+    for attribute, value in vars(module).items():
+        if isinstance(value, Pipeline) and all(value is not other for other in found.values()):
+            found[attribute] = value
+    by_name = found | {pipeline.name: pipeline for pipeline in found.values()} | _aliases(module)
+    listed = ", ".join(f"{source}:{attribute}" for attribute in found)
+    if name:
+        if name in by_name:
+            return by_name[name]
+        raise Trouble(f"{source} has no pipeline {name!r}" + (f"; it has: {listed}" if found else _how_to(source)))
+    if not found:
+        raise Trouble(f"{source} has no pipeline{_how_to(source)}")
+    if len(found) > 1:
+        raise Trouble(f"{source} has {len(found)} pipelines; say which: {listed}")
+    return next(iter(found.values()))
+
+
+def _aliases(module: ModuleType) -> dict[str, Pipeline]:
+    return {attribute: value for attribute, value in vars(module).items() if isinstance(value, Pipeline)}
+
+
+def _how_to(source: str) -> str:
+    name = Path(source).stem.rpartition(".")[2]
+    name = name if name.isidentifier() else "papers"
+    return f'; write {name} = holdfast.Pipeline("{name}") at its top level and add steps with @{name}.step'
+
+
+class telling_their_errors:  # noqa: N801 - reads as what it does
+    """Tells an error of the user's own code with the user's own frames, and what to do."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self._what = what
+        self._remedy = remedy
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, _: object, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None or isinstance(error, (Trouble, KeyboardInterrupt, GeneratorExit)):
+            return
+        if isinstance(error, SystemExit):
+            raise Trouble(f'{self._what}: it called sys.exit; put that under `if __name__ == "__main__":`') from error
+        if not isinstance(error, (Exception, SystemExit)):
+            return
+        story = "".join(traceback.format_list(_their_frames(trace))) + _last_words(error)
+        raise Trouble(f"{self._what}; {self._remedy}:\n{story.rstrip()}") from error
+
+
+def _last_words(error: Exception) -> str:
+    if isinstance(error, DefinitionError):
+        return f"{type(error).__name__}: {error}"
+    return "".join(traceback.format_exception_only(error))
+
+
+def _their_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
+    frames = traceback.extract_tb(trace)
+    return [frame for frame in frames if not frame.filename.startswith(("<frozen", OURS, importlib.__path__[0]))]
+
+

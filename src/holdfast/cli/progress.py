@@ -1,0 +1,191 @@
+"""Progress: a thread that tells how far a run is, in one of three ways, while the engine works undisturbed."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, Protocol, TextIO
+
+import click
+import msgspec
+
+from holdfast.cli.asked import Asked
+from holdfast.cli.counts import Counts, Failed
+from holdfast.cli.words import count, one_line, rate, span
+from holdfast.engine.budget import Budget
+
+SIGNALS = {"SIGINT": "Ctrl-C", "SIGTERM": "SIGTERM"}
+STOPPING = "Stopping at the next item; press Ctrl-C again to stop at once."
+MOST_FAILURES = 20
+
+
+class Display(Protocol):
+    """One way of showing progress."""
+
+    every: float
+    """Seconds between pictures."""
+
+    def picture(self, counts: Counts) -> None:
+        """Shows how far it is."""
+
+    def failure(self, failed: Failed) -> None:
+        """Tells one failure."""
+
+    def say(self, text: str) -> None:
+        """Tells a person something."""
+
+    def close(self) -> None:
+        """Shows nothing more."""
+
+
+class Lines:
+    """Plain lines, for pipes and logs."""
+
+    every = 5.0
+
+    def picture(self, counts: Counts) -> None:
+        click.echo(_submitting(counts) if not counts.total else in_a_line(counts))
+
+    def failure(self, failed: Failed) -> None:
+        click.echo(_worded(failed))
+
+    def say(self, text: str) -> None:
+        click.echo(text)
+
+    def close(self) -> None:
+        return
+
+
+class JsonLines:
+    """JSON lines, for programs."""
+
+    every = 5.0
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def picture(self, counts: Counts) -> None:
+        self.tell("progress", submitted=counts.submitted, **numbers(counts))
+
+    def failure(self, failed: Failed) -> None:
+        self.tell("failed", **msgspec.structs.asdict(failed))
+
+    def say(self, text: str) -> None:
+        self.tell("notice", text=text)
+
+    def tell(self, event: str, **more: Any) -> None:
+        """Writes one line."""
+        click.echo(msgspec.json.encode({"event": event, **more}), file=self._out)
+
+    def close(self) -> None:
+        return
+
+
+class Progress:
+    """Looks at the counts now and then, and shows them."""
+
+    def __init__(self, display: Display, counts: Counts, budget: Budget) -> None:
+        self.display = display
+        self.counts = counts
+        self.told = 0
+        self._budget = budget
+        self._told_stopping = False
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="holdfast-progress", daemon=True)
+
+    def _look(self) -> None:
+        pause = min(self.display.every, 0.25)
+        waited = 0.0
+        while not self._end.wait(pause):
+            waited += pause
+            self._tell_news()
+            if waited >= self.display.every:
+                waited = 0.0
+                if self.counts.total:
+                    self.counts.recount_now_and_then()
+                self.display.picture(self.counts)
+
+    def _tell_news(self) -> None:
+        while self.counts.failures:
+            failed = self.counts.failures.popleft()
+            self.told += 1
+            if self.told <= MOST_FAILURES or isinstance(self.display, JsonLines):
+                self.display.failure(failed)
+            elif self.told == MOST_FAILURES + 1:
+                self.display.say("More failures are counted, not shown.")
+        if self._budget.reason in SIGNALS and not self._told_stopping:
+            self._told_stopping = True
+            self.display.say(STOPPING)
+
+    def __enter__(self) -> Progress:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._end.set()
+        self._thread.join(timeout=2)
+        self._tell_news()
+        if kind is None:
+            self.display.picture(self.counts)
+        self.display.close()
+
+
+@contextmanager
+def showing(asked: Asked, counts: Counts, budget: Budget) -> Iterator[Progress]:
+    """Shows progress for the length of a block: drawn on a terminal, lines in a pipe, JSON for programs."""
+    out = sys.stdout
+    if asked.json:
+        with redirect_stdout(sys.stderr), Progress(JsonLines(out), counts, budget) as progress:  # bodies may print
+            yield progress
+        return
+    display: Display = Lines()
+    if out.isatty():
+        from holdfast.cli.terminal import Terminal
+
+        display = Terminal()
+    with Progress(display, counts, budget) as progress:
+        yield progress
+
+
+def in_a_line(counts: Counts) -> str:
+    """Gives all that a display shows, in one line."""
+    speed = counts.rate()
+    left = counts.seconds_left(speed)
+    share = f" ({counts.ended / counts.total:.0%})" if counts.total else ""
+    said = [f"{counts.done:,} of {count(counts.total, 'document')} done{share}"]
+    said += [f"{number:,} {word}" for number, word in also(counts)]
+    said += [f"{rate(speed)}"] if speed else []
+    said += [f"about {span(left)} left"] if left else []
+    steps = ", ".join(f"{step} {at:,}" for step, at in counts.at_step.items() if at)
+    return ", ".join(said) + (f"; at steps: {steps}" if steps else "")
+
+
+def also(counts: Counts) -> Sequence[tuple[int, str]]:
+    """Gives what else is worth a word, where there is any."""
+    counted = (
+        (counts.dead, "dead"),
+        (counts.paused, "paused"),
+        (counts.cancelled, "cancelled"),
+        (counts.again, "to be tried again" if counts.remaining else "tried again"),
+    )
+    return [one for one in counted if one[0]]
+
+
+def numbers(counts: Counts) -> dict[str, Any]:
+    """Gives the counts for programs."""
+    speed = counts.rate()
+    left = counts.seconds_left(speed)
+    names = ("total", "done", "dead", "paused", "cancelled")
+    more = {"at_step": counts.at_step, "items": counts.items, "tried_again": counts.again}
+    said = {name: getattr(counts, name) for name in names} | more
+    return said | {"per_second": round(speed, 2), "seconds_left": None if left is None else round(left, 1)}
+
+
+def _submitting(counts: Counts) -> str:
+    return f"submitting: {count(counts.submitted, 'document')} so far"
+
+
+def _worded(failed: Failed) -> str:
+    return one_line(f"{'dead' if failed.dead else 'failed'}: {failed}", 300)

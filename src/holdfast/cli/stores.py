@@ -1,0 +1,80 @@
+"""Which store a command may open: readers never make one, and memory is for one command only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from urllib.parse import unquote
+
+from holdfast.cli.asked import DEFAULT_STORE, STORE_TROUBLE, Asked, Trouble, shown
+from holdfast.engine.api import opened
+from holdfast.stores.protocol import Store
+
+
+@contextmanager
+def store_that_exists(asked: Asked) -> Iterator[Store]:
+    """Opens a store to look at. One that is not there is an error, not an empty one that was just made."""
+    refuse_missing(asked)
+    with store_that_lasts(asked) as store:
+        yield store
+
+
+@contextmanager
+def store_that_lasts(asked: Asked) -> Iterator[Store]:
+    """Opens a store that other commands can see."""
+    if asked.store.startswith("memory:"):
+        raise Trouble(
+            "memory:// forgets everything when a command ends, so only `holdfast run` can use it; "
+            f"name a store that lasts, such as --store {DEFAULT_STORE}"
+        )
+    with opened(asked.store) as store:
+        yield store
+
+
+def refuse_missing(asked: Asked) -> None:
+    """Refuses a SQLite store whose file is not there."""
+    path = database_file(asked.store)
+    if path is not None and not path.exists():
+        raise Trouble(
+            f"there is no store at {asked.shown_store} (looked for {path.absolute()}); name yours with --store or "
+            "HOLDFAST_STORE, or make one with `holdfast run`",
+            code=STORE_TROUBLE,
+        )
+
+
+def database_file(url: str) -> Path | None:
+    """Gives the file of a SQLite store; None for stores elsewhere."""
+    scheme, _, rest = url.partition(":///")
+    return Path(unquote(rest.partition("?")[0])) if scheme == "sqlite" and rest else None
+
+
+def known_pipeline(store: Store, name: str) -> str:
+    """Gives the pipeline's name if the store knows it. A pipeline's file may be named instead."""
+    known = store.pipelines()
+    if name in known:
+        return name
+    if name.endswith(".py") or ".py:" in name:
+        from holdfast.cli.pipelines import load
+
+        name = load(name).pipeline.name
+        if name in known:
+            return name
+    if not known:
+        raise Trouble(f"the store {shown(store.url)} has no pipelines yet; `holdfast run` or `holdfast submit` declares one")
+    raise Trouble(f"the store {shown(store.url)} has no pipeline {name!r}{_perhaps(name, known)}; it has: {', '.join(known)}")
+
+
+def known_batch(store: Store, pipeline: str, name: str) -> str:
+    """Gives the batch's name if the pipeline has it."""
+    known = [batch.name for batch in store.batches(pipeline)]
+    if name in known:
+        return name
+    has = f"it has: {', '.join(known)}" if known else "it has none yet"
+    raise Trouble(f"pipeline {pipeline!r} has no batch {name!r}{_perhaps(name, known)}; {has}")
+
+
+def _perhaps(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

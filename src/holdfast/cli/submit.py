@@ -1,0 +1,32 @@
+"""`holdfast submit`: hand documents in; workers do the rest."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from holdfast.cli.asked import Asked, common
+from holdfast.cli.documents import named, own_files
+from holdfast.cli.pipelines import load
+from holdfast.cli.stores import database_file, store_that_lasts
+from holdfast.cli.working import going_on_later, words_of
+from holdfast.engine import api
+
+
+@click.command()
+@click.argument("pipeline")
+@click.argument("documents", nargs=-1, required=True)
+@click.option("--batch", default="default", show_default=True, help="The batch that they belong to.")
+@click.option("--priority", type=int, default=0, help="Documents of a higher priority are worked on first.")
+@common
+@click.pass_obj
+def submit(asked: Asked, *, pipeline: str, documents: tuple[str, ...], batch: str, priority: int) -> None:
+    """Submits documents for workers to work on, and says how many are new, changed and unchanged.
+
+    PIPELINE and DOCUMENTS are those of `holdfast run`.
+    """
+    loaded = load(pipeline)
+    with going_on_later(asked, "submit", pipeline), store_that_lasts(asked) as store:
+        source = named(documents, leaving_out=own_files(database_file(asked.store), loaded))
+        receipt = api.submit(loaded.pipeline, store, batch=batch, documents=source, priority=priority)
+    click.echo(msgspec.json.encode(receipt) if asked.json else words_of(receipt))

@@ -1,0 +1,99 @@
+"""The closing words of a run: what became of the documents, and which command comes next."""
+
+from __future__ import annotations
+
+import click
+from msgspec.structs import asdict, replace
+
+from holdfast.cli.asked import DEAD_LETTERS, FINE, INTERRUPTED, TERMINATED, Asked
+from holdfast.cli.progress import SIGNALS
+from holdfast.cli.words import count, one_line, rate, span
+from holdfast.core.model import Balance, Receipt, Standing
+from holdfast.engine.report import Report
+from holdfast.stores.protocol import Store
+
+SHOWN = 5
+
+
+class Summary:
+    """What a run did, what is left, and what to do about it."""
+
+    def __init__(
+        self, store: Store, pipeline: str, batch: str | None, *, report: Report, stopped_by: str, goes_on: str
+    ) -> None:
+        self.pipeline = pipeline
+        self.batch = batch
+        self.report = replace(report, stopped_by=stopped_by)
+        self.goes_on = goes_on
+        self.balance: Balance = store.balance(pipeline, batch)
+        self.dead: list[Standing] = (
+            store.standings(pipeline, batch=batch, state="dead", limit=SHOWN) if self.balance.dead else []
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """What the process ends with."""
+        stopped = {"SIGINT": INTERRUPTED, "SIGTERM": TERMINATED}
+        return stopped.get(self.report.stopped_by, DEAD_LETTERS if self.balance.dead else FINE)
+
+    def as_json(self, receipt: Receipt | None) -> dict[str, object]:
+        """Gives it for programs."""
+        return {
+            "pipeline": self.pipeline,
+            "batch": self.batch,
+            "submitted": None if receipt is None else asdict(receipt),
+            "report": asdict(self.report),
+            "balance": {**asdict(self.balance), "balances": self.balance.balances},
+            "dead_letters": [{"key": one.key, "batch": one.batch, "reason": one.reason} for one in self.dead],
+            "exit_code": self.exit_code,
+        }
+
+    def tell(self, asked: Asked) -> None:
+        """Tells it to a person."""
+        click.echo(self._what_was_done())
+        self._tell_dead_letters(asked)
+        if self.balance.paused:
+            click.echo(f"{count(self.balance.paused, 'document')} paused: {self._status(asked)}")
+        if self.report.stopped_by:
+            self._tell_how_to_go_on()
+
+    def _what_was_done(self) -> str:
+        report = self.report
+        said = [f"{count(report.done, 'document')} done"]
+        said += [f"{report.dead:,} dead"] if report.dead else []
+        said += [f"{report.paused:,} paused"] if report.paused else []
+        said += [f"{count(report.tried_again, 'failed try')} tried again"] if report.tried_again == 1 else []
+        said += [f"{report.tried_again:,} failed tries tried again"] if report.tried_again > 1 else []
+        said += [f"{count(report.reclaimed, 'document')} taken over from a dead worker"] if report.reclaimed else []
+        per_second = report.done / report.seconds if report.seconds > 0 else 0.0
+        speed = f" ({rate(per_second)})" if report.done > 1 else ""
+        return f"{', '.join(said)} in {span(report.seconds)}{speed}. {self._now()}"
+
+    def _now(self) -> str:
+        balance = self.balance
+        if balance.done == balance.expected:
+            return f"All {balance.expected:,} are done." if balance.expected > 1 else "All is done."
+        return f"{balance.done:,} of {balance.expected:,} are done."
+
+    def _tell_dead_letters(self, asked: Asked) -> None:
+        if not self.dead:
+            return
+        more = f", the newest {SHOWN}" if self.balance.dead > SHOWN else ""
+        click.secho(f"{count(self.balance.dead, 'dead letter')}{more}:", fg="red")
+        for one in self.dead:
+            click.echo(f"  {one.key} at {one.checkpoint.step}: {one_line(one.reason, 160)}")
+        click.echo(f"  why:      {asked.command('show', self.dead[0].key)}")
+        click.echo(f"  them all: {self._status(asked)}")
+
+    def _status(self, asked: Asked) -> str:
+        return asked.command("status", self.pipeline, *(["--batch", self.batch] if self.batch else []))
+
+    def _tell_how_to_go_on(self) -> None:
+        by = SIGNALS.get(self.report.stopped_by)
+        left = self.balance.waiting + self.balance.running
+        why = f"Stopped by {by}" if by else f"Stopped: {self.report.stopped_by}"
+        if not left:
+            click.echo(f"{why}.")
+            return
+        click.echo(f"{why}; everything is saved, {count(left, 'document')} to go. Go on with the same command:")
+        click.echo(f"  {self.goes_on}")

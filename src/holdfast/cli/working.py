@@ -1,0 +1,146 @@
+"""Working on a pipeline from the command line: with progress, stopped by signals, and closed with a summary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import click
+
+from holdfast.cli.asked import Asked
+from holdfast.cli.counts import Counts
+from holdfast.cli.pipelines import Loaded
+from holdfast.cli.progress import JsonLines, Progress
+from holdfast.cli.summary import Summary
+from holdfast.core.errors import StoreError
+from holdfast.core.model import Receipt, Worker
+from holdfast.engine import api
+from holdfast.engine.budget import Budget
+from holdfast.engine.events import Enlisted, Event
+from holdfast.engine.report import Report
+from holdfast.stores.protocol import Store
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|m|h|d)?")
+
+
+class Duration(click.ParamType):
+    """A length of time as people write it: 90, 30s, 15m, 1h30m."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        text = str(value).replace(" ", "").lower()
+        parts = _PART.findall(text)
+        if not parts or "".join(number + unit for number, unit in parts) != text:
+            self.fail(f"{value!r} is not a length of time; write 30s, 15m or 1h30m", param, ctx)
+        span = timedelta(seconds=sum(float(number) * UNITS[unit or "s"] for number, unit in parts))
+        if span <= timedelta(0):
+            self.fail("it has to be longer than nothing", param, ctx)
+        return span
+
+
+def how_to_work(command: Command) -> Command:
+    """Adds the options that say how a worker works."""
+    options = (
+        click.option("--threads", type=click.IntRange(1), default=8, show_default=True, help="Plain bodies at once."),
+        click.option(
+            "--concurrency",
+            type=click.IntRange(1),
+            default=1000,
+            show_default=True,
+            help="Documents held at once, at most.",
+        ),
+        click.option(
+            "--lease",
+            type=Duration(),
+            default="30s",
+            show_default=True,
+            help="How long this worker may be silent before others take its documents.",
+        ),
+        click.option(
+            "--budget", type=Duration(), help="Stop cleanly after this long, such as 15m; work is given back."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def worked(
+    work: Callable[..., Report],
+    loaded: Loaded,
+    store: Store,
+    *,
+    progress: Progress,
+    budget: Budget,
+    how: Mapping[str, Any],
+) -> Report:
+    """Drains or works, and shows it. A second Ctrl-C comes out as KeyboardInterrupt, with everything let go."""
+    roster = _Roster()
+    try:
+        return work(loaded.pipeline, store, budget=budget, listeners=(roster, progress.counts), **how)
+    except KeyboardInterrupt:
+        progress.display.say("Stopped at once. What was committed is saved; run the same command to go on.")
+        roster.leave(store)
+        raise
+
+
+class _Roster:
+    """Remembers who works here, so that a second Ctrl-C can let go of what it holds: it is no crash."""
+
+    def __init__(self) -> None:
+        self._workers: list[Worker] = []
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Enlisted):
+            self._workers.append(event.worker)
+
+    def leave(self, store: Store) -> None:
+        for worker in self._workers:
+            with suppress(StoreError):
+                store.retire(worker)
+
+
+def submitted(
+    loaded: Loaded, store: Store, *, batch: str, documents: Iterator[api.Submittable], counts: Counts
+) -> Receipt:
+    """Submits documents, and counts them while it does."""
+    return api.submit(loaded.pipeline, store, batch=batch, documents=_counted(documents, counts))
+
+
+def _counted(documents: Iterator[api.Submittable], counts: Counts) -> Iterator[api.Submittable]:
+    for document in documents:
+        counts.submitted += 1
+        yield document
+
+
+def closed(asked: Asked, summary: Summary, progress: Progress, receipt: Receipt | None = None) -> None:
+    """Tells the summary and ends with its exit code."""
+    if isinstance(progress.display, JsonLines):
+        progress.display.tell("summary", **summary.as_json(receipt))
+    else:
+        summary.tell(asked)
+    raise click.exceptions.Exit(summary.exit_code)
+
+
+@contextmanager
+def going_on_later(asked: Asked, *words: str) -> Iterator[None]:
+    """Adds to errors of the store how to go on once it is mended."""
+    try:
+        yield
+    except StoreError as error:
+        told = type(error)(f"{str(error).rstrip('.')}. What was committed is safe; when that is mended, go on with: "
+                           f"{asked.same_command(*words)}")
+        raise told from error
+
+
+def words_of(receipt: Receipt) -> str:
+    """Gives a receipt in words."""
+    return f"submitted: {receipt.new:,} new, {receipt.changed:,} changed, {receipt.unchanged:,} unchanged"

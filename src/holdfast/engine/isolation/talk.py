@@ -1,0 +1,158 @@
+"""Talk: what a worker and a child say to each other, in frames of msgpack with their length in front."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable
+from socket import socket
+from struct import Struct as Layout
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.engine.isolation.stories import Told
+
+LENGTH = Layout("!Q")
+SMALL = 64 * 1024
+"""A frame up to this size is copied once to be sent in one piece: a second system call costs more."""
+
+Rows = list[tuple[int, Any]]
+"""Positions and kept values, as readers give them: text or bytes, which msgpack tells apart."""
+
+
+class Card(Struct):
+    """Who a document is, for the child. Sent as JSON: payloads may hold numbers that msgpack cannot."""
+
+    batch: str
+    key: str
+    payload: Any
+    fingerprint: str
+    generation: int
+    step: str
+
+
+class Task(Struct, array_like=True, tag="task"):
+    """Worker: do this call for this document. `given` are the items of a window, read beforehand."""
+
+    verb: str
+    call: bytes
+    card: bytes
+    given: Rows
+
+
+class Found(Struct, array_like=True, tag="found"):
+    """Worker: these are the items you asked for."""
+
+    rows: Rows
+
+
+class Measured(Struct, array_like=True, tag="measured"):
+    """Worker: so many items were kept."""
+
+    extent: int
+
+
+class AskItems(Struct, array_like=True, tag="items"):
+    """Child: what did this step keep between these positions?"""
+
+    step: str
+    start: int
+    stop: int
+
+
+class AskExtent(Struct, array_like=True, tag="extent"):
+    """Child: how many items did this step keep?"""
+
+    step: str
+
+
+class Gave(Struct, array_like=True, tag="gave"):
+    """Child: the body returned. Its values with their positions, for the store and for the effect."""
+
+    rows: Rows
+    last: bool
+
+
+class Yielded(Struct, array_like=True, tag="yielded"):
+    """Child: the stream gave these, and is at this cursor (JSON)."""
+
+    rows: Rows
+    cursor: bytes
+    position: int
+    exhausted: bool
+    error: Told | None
+    last: bool
+
+
+class Verified(Struct, array_like=True, tag="verified"):
+    """Child: the earlier work is there, or is not."""
+
+    answer: bool
+    last: bool
+
+
+class Failed(Struct, array_like=True, tag="failed"):
+    """Either: it raised. `last`, here and above: this child does nothing more."""
+
+    told: Told
+    last: bool = False
+
+
+Question = AskItems | AskExtent
+Answer = Gave | Yielded | Verified | Failed
+Message = Task | Found | Measured | Question | Answer
+
+
+class Hangup(Exception):
+    """The other side is gone."""
+
+
+class Talk:
+    """One end of a conversation."""
+
+    def __init__(self, connection: socket) -> None:
+        self._connection = connection
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode: Callable[[Any], Message] = msgspec.msgpack.Decoder(Message).decode
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
+
+    def say(self, message: Message) -> None:
+        """Sends one message."""
+        frame = self._encode(message)
+        length = LENGTH.pack(len(frame))
+        try:
+            if len(frame) <= SMALL:
+                self._connection.sendall(length + frame)
+            else:
+                self._connection.sendall(length)
+                self._connection.sendall(frame)
+        except OSError as error:
+            raise Hangup from error
+
+    def hear(self) -> Message:
+        """Waits for one message."""
+        (length,) = LENGTH.unpack(self._receive(LENGTH.size))
+        return self._decode(self._receive(length))
+
+    def wait(self, seconds: float) -> bool:
+        """Waits so long for something to hear. Answers whether there is."""
+        return bool(self._poll.poll(seconds * 1000))
+
+    def close(self) -> None:
+        """Hangs up."""
+        self._connection.close()
+
+    def _receive(self, size: int) -> bytearray:
+        frame = bytearray(size)
+        rest = memoryview(frame)
+        try:
+            while rest:
+                count = self._connection.recv_into(rest)
+                if not count:
+                    raise Hangup
+                rest = rest[count:]
+        except OSError as error:
+            raise Hangup from error
+        return frame

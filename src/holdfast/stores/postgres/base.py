@@ -1,0 +1,75 @@
+"""What the four roles of the PostgreSQL store share: its queries, its clock, and how it keeps times and values.
+
+The clock is the database's, so that all workers of a fleet agree on it. Queries say now(), the moment the transaction
+began: the same for every row, and steady enough for the planner to use an index with it. A clock given by hand, as in
+tests, comes first: coalesce(..., now()).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.codec import Kept, encode_json
+from holdfast.stores.postgres.arrays import numbers, texts
+from holdfast.stores.postgres.connection import Connections, Db
+from holdfast.stores.protocol import Clock
+from holdfast.stores.queries import Query, load
+
+SQL: Mapping[str, Query] = load(Path(__file__).parent / "queries")
+MICROSECOND = timedelta(microseconds=1)
+
+Line = tuple[int, str, str, Any]
+"""A line for the journal: document, verb, who and detail."""
+
+
+class Base:
+    """One database and one clock."""
+
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        self.url = url
+        self._db = Connections(url)
+        self._clock = clock
+
+    def now(self) -> datetime:
+        if self._clock:
+            return self._clock()
+        return moment(self._db.reading(lambda db: db.execute(SQL["now"]).fetchall())[0][0])
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _now(self) -> datetime | None:
+        """Gives the moment of a clock that was given; None lets the database say it."""
+        return self._clock() if self._clock else None
+
+    def _write_journal(self, db: Db, lines: Sequence[Line], now: datetime | None) -> None:
+        if lines:
+            ids, verbs, whos, details = zip(*lines, strict=True)
+            columns = {
+                "ids": numbers(ids),
+                "verbs": texts(verbs),
+                "whos": texts([plain(who) for who in whos]),
+                "details": texts([encode_json(detail) for detail in details]),
+            }
+            db.execute(SQL["write_journal"], columns | {"now": now})
+
+
+def moment(at: datetime) -> datetime:
+    """Gives a moment in UTC, whatever zone the server likes."""
+    return at.astimezone(UTC)
+
+
+def plain(text: str) -> str:
+    """Gives a text for people without NUL, the one character that PostgreSQL cannot keep."""
+    return text.replace("\0", "\ufffd")
+
+
+def kept(value: str | None, data: bytes | None, media: str | None) -> Kept:
+    """Gives back a value as it was kept, from a row or a blob."""
+    if value is not None:
+        return value
+    assert data is not None
+    return data.decode() if media == "json" else data

@@ -1,0 +1,304 @@
+"""Connections to one PostgreSQL database: one per thread, lost ones replaced, errors in our own words.
+
+Nothing here relies on a session: no prepared statements, no settings, no session locks, no listening. So it works
+behind a pooler that gives every transaction another session, such as pgbouncer.
+
+A connection may be lost when the database has committed and its answer is under way. What is lost is settled by
+asking, never by guessing. First the server's side of the lost connection is ended, wherever it hangs, so that nothing
+is under way any more; it is found by a mark that each connection carries as its application_name. Then the database is
+asked what became of the transaction.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from random import random
+from secrets import token_hex
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import psycopg
+from psycopg import Connection
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import DeadlockDetected, InvalidParameterValue, SerializationFailure
+from psycopg.pq import TransactionStatus
+
+from holdfast.core.errors import StoreError, StoreFull, StoreGone, StoreReadOnly
+from holdfast.core.moves import refuse_to_end
+
+Db = Connection[tuple[Any, ...]]
+T = TypeVar("T")
+
+PATIENCE = 30.0
+"""For how many seconds to knock at a database that answered before and now does not."""
+
+PAUSES = (0.02, 0.1, 0.5, 2.0)
+"""How long to wait, at most, before what was lost or collided is tried again: a second, third, fourth, fifth time."""
+
+OPTIONS: dict[str, Any] = {
+    "connect_timeout": 10,
+    "client_encoding": "utf8",
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+"""What a URL that does not say otherwise means: a silent network is noticed within a minute, not in hours."""
+
+BEGIN = "begin; select pg_current_xact_id()::text"
+FATE = "select pg_xact_status(%(xid)s::xid8)"
+DISMISS = """
+select pg_terminate_backend(pid, 5000)
+  from pg_stat_activity
+ where application_name = %(mark)s
+   and pid <> pg_backend_pid()
+"""
+
+
+class ConnectionLost(StoreGone):
+    """The connection was lost while the database was asked; what it did is not known yet."""
+
+
+class Collided(StoreError):
+    """The database undid the transaction because it and another one stood in each other's way."""
+
+
+class Tx:
+    """The transaction that effects write through."""
+
+    dialect: Literal["sqlite", "postgresql"] = "postgresql"
+
+    __slots__ = ("_db",)
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Any:
+        """Runs one statement and answers psycopg's cursor."""
+        refuse_to_end(sql)
+        return self._db.execute(sql, parameters or None)
+
+    def executemany(self, sql: str, parameters: Any, /) -> Any:
+        """Runs one statement for each of many parameters, in one round trip."""
+        refuse_to_end(sql)
+        cursor = self._db.cursor()
+        cursor.executemany(sql, parameters)
+        return cursor
+
+
+class Link(NamedTuple):
+    """A connection, the process that opened it, and the mark by which the server knows it."""
+
+    pid: int
+    db: Db
+    mark: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether something can be asked. A statement that was broken off, as by Ctrl-C, leaves it unusable."""
+        return self.db.pgconn.transaction_status not in (TransactionStatus.ACTIVE, TransactionStatus.UNKNOWN)
+
+
+class Connections:
+    """The connections of this process to one database."""
+
+    def __init__(self, url: str) -> None:
+        self.name = _without_password(url)
+        self._url = url
+        self._local = threading.local()
+        self._opened: dict[tuple[int, threading.Thread], Link] = {}
+        self._answered = False
+        self._closed = False
+
+    def once(self, work: Callable[[Db], T]) -> T:
+        """Does what must not be repeated blindly. Raises ConnectionLost when it is not known whether it was done."""
+        db = self._mine()
+        with own_words(db, self.name):
+            return work(db)
+
+    def reading(self, work: Callable[[Db], T]) -> T:
+        """Does what only reads, again when the connection was lost."""
+        return self.again(lambda: self.once(work))
+
+    def reading_one_moment(self, work: Callable[[Db], T]) -> T:
+        """Does what reads with several statements, all of the same moment."""
+        return self.again(lambda: self._transact("begin isolation level repeatable read, read only", work))
+
+    def writing(self, work: Callable[[Db], T]) -> T:
+        """Does all of it in one transaction, or nothing; and it is known which, also when a connection is lost."""
+        return self.again(lambda: self._transact(BEGIN, work))
+
+    def again(self, attempt: Callable[[], T]) -> T:
+        """Tries again what was lost or collided, a few times."""
+        for pause in PAUSES:
+            try:
+                return attempt()
+            except (ConnectionLost, Collided):
+                time.sleep(pause * random())  # noqa: S311
+        return attempt()
+
+    def close(self) -> None:
+        """Closes every connection of this process."""
+        self._closed = True
+        for key, link in list(self._opened.items()):
+            if link.pid == os.getpid():
+                link.db.close()
+                del self._opened[key]
+
+    def _transact(self, begin: str, work: Callable[[Db], T]) -> T:
+        db = self._mine()
+        if db.pgconn.transaction_status != TransactionStatus.IDLE:
+            raise StoreError("an effect called the store that runs it; an effect writes through the tx it is given")
+        with own_words(db, self.name):
+            try:
+                xid = _begin(db, begin)
+                answer = work(db)
+            except BaseException:
+                _roll_back(db)
+                raise
+        try:
+            with own_words(db, self.name):
+                _commit(db)
+        except ConnectionLost:
+            if not self._was_committed(xid):
+                raise
+        return answer
+
+    def _was_committed(self, xid: str | None) -> bool:
+        if xid is None:
+            return False
+        try:
+            fate = self.reading(lambda db: db.execute(FATE, {"xid": xid}).fetchone())
+        except InvalidParameterValue:  # a standby took over that never heard of the transaction
+            return False
+        if fate == ("in progress",):
+            raise StoreGone(f"{self.name} lost a connection and cannot tell yet whether its last write was kept")
+        return fate == ("committed",)
+
+    def _mine(self) -> Db:
+        link: Link | None = getattr(self._local, "link", None)
+        if link is not None and link.pid != os.getpid():  # a forked child must not use its parent's
+            link = None
+        if link is not None and link.usable:
+            return link.db
+        if self._closed:
+            raise StoreGone(f"the store {self.name} was closed")
+        self._local.link = fresh = self._replacement(link) if link else self._link()
+        self._opened[fresh.pid, threading.current_thread()] = fresh
+        return fresh.db
+
+    def _replacement(self, lost: Link) -> Link:
+        """Opens a connection in place of a lost one, and ends what the server may still be doing for that one."""
+        lost.db.close()
+        fresh = self._link()
+        try:
+            with own_words(fresh.db, self.name):
+                fresh.db.execute(DISMISS, {"mark": lost.mark})
+        except BaseException:
+            fresh.db.close()
+            raise
+        return fresh
+
+    def _link(self) -> Link:
+        self._close_those_of_ended_threads()
+        mark = f"holdfast {token_hex(6)}"
+        return Link(os.getpid(), self._connect(mark), mark)
+
+    def _connect(self, mark: str) -> Db:
+        """Connects. A database that never answered is told of at once; one that did may be restarting."""
+        until = time.monotonic() + (PATIENCE if self._answered else 0)
+        pause = 0.05
+        while True:
+            try:
+                options = OPTIONS | conninfo_to_dict(self._url) | {"application_name": mark}
+                db = psycopg.connect(autocommit=True, prepare_threshold=None, **options)
+            except psycopg.OperationalError as error:
+                if time.monotonic() >= until:
+                    raise StoreGone(f"{self.name} does not answer: {_why(error)}") from error
+                time.sleep(pause * random())  # noqa: S311
+                pause = min(pause * 2, 2.0)
+            else:
+                self._answered = True
+                return db
+
+    def _close_those_of_ended_threads(self) -> None:
+        for key, link in list(self._opened.items()):
+            if link.pid == os.getpid() and not key[1].is_alive():
+                link.db.close()
+                self._opened.pop(key, None)
+
+
+def _begin(db: Db, begin: str) -> str | None:
+    cursor = db.execute(begin)
+    return str(cursor.fetchone()[0]) if cursor.nextset() else None  # type: ignore[index]
+
+
+def _commit(db: Db) -> None:
+    if db.execute("commit").statusmessage != "COMMIT":  # what PostgreSQL answers when a statement failed before
+        raise StoreError("the transaction was rolled back: a statement in it failed, and its error was passed over")
+
+
+def _roll_back(db: Db) -> None:
+    with suppress(psycopg.Error):
+        db.execute("rollback")
+    if db.pgconn.transaction_status != TransactionStatus.IDLE:
+        db.close()
+
+
+@contextmanager
+def own_words(db: Db, name: str) -> Iterator[None]:
+    """Says what the database complains about in our own words, where we have some."""
+    try:
+        yield
+    except (DeadlockDetected, SerializationFailure) as error:
+        raise Collided(f"{name}: {error}") from error
+    except psycopg.Error as error:
+        if ours := _translated(db, name, error):
+            raise ours from error
+        raise
+
+
+def _translated(db: Db, name: str, error: psycopg.Error) -> StoreError | None:
+    if db.closed:
+        return ConnectionLost(f"{name} does not answer any more: {_first_line(error)}")
+    if error.sqlstate == "53100":
+        return StoreFull(f"the disk under {name} is full; nothing of the last write was kept. Make room and go on")
+    if error.sqlstate == "25006":
+        return StoreReadOnly(f"{name} cannot be written: {_first_line(error)}. Check that it is the primary server")
+    return None
+
+
+def _without_password(url: str) -> str:
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise StoreError(
+            "this is not the URL of a PostgreSQL database; write postgresql://user:password@host:5432/name, "
+            "with %-escapes for special characters in the password"
+        ) from None  # the driver's words would show the password
+    user = f"{parts['user']}@" if "user" in parts else ""
+    port = f":{parts['port']}" if "port" in parts else ""
+    return f"postgresql://{user}{parts.get('host', '')}{port}/{parts.get('dbname', '')}"
+
+
+HINTS = {
+    "password": "check the user and the password (in the URL, in PGPASSWORD or in ~/.pgpass)",
+    "pg_hba.conf": "the server does not let this user in from here; its pg_hba.conf says who may",
+    "role": "create the role first (createuser), or check the user in the URL",
+    "database": "create the database first (createdb), or check its name in the URL",
+    "too many": "the server has no connection to spare; raise max_connections or put pgbouncer before it",
+    "": "check that PostgreSQL runs, and the host and the port in the URL",
+}
+
+
+def _why(error: psycopg.Error) -> str:
+    said = _first_line(error)
+    words = str(error).partition("FATAL:")[2]  # what the server says, without the names of host and user before it
+    return f"{said}; {next(hint for word, hint in HINTS.items() if word in words)}"
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0].strip() or type(error).__name__

@@ -1,0 +1,111 @@
+"""Intake on PostgreSQL: pipelines are declared, documents submitted, batches sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.core.codec import checked_json, encode_json
+from holdfast.core.errors import StoreError
+from holdfast.core.model import NewDocument, Plan, Receipt
+from holdfast.core.plan import Shape, refuse_if_stranded
+from holdfast.stores.parts import sort_out
+from holdfast.stores.postgres.arrays import numbers, texts
+from holdfast.stores.postgres.base import SQL, Base
+from holdfast.stores.postgres.connection import Db
+
+
+class Intake(Base):
+    """Takes documents in."""
+
+    def declare(self, shape: Shape) -> Plan:
+        now = self._now()
+
+        def declare(db: Db) -> Plan:
+            ((pipeline_id,),) = db.execute(SQL["declare_pipeline"], {"name": shape.pipeline}).fetchall()
+            for old, new in shape.renamed.items():
+                db.execute(SQL["rename_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
+            for name in shape.names:
+                db.execute(SQL["declare_step"], {"pipeline_id": pipeline_id, "name": name})
+            for old, new in shape.renamed.items():
+                db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
+            known: dict[str, int] = dict(db.execute(SQL["steps"], {"pipeline_id": pipeline_id}).fetchall())
+            step_ids = {name: known[name] for name in shape.names}
+            refuse_if_stranded(shape, _stranded(db, pipeline_id, step_ids))
+            remembered = {
+                "pipeline_id": pipeline_id,
+                "digest": shape.digest(),
+                "shape": encode_json(shape),
+                "now": now,
+            }
+            ((plan_id,),) = db.execute(SQL["declare_plan"], remembered).fetchall()
+            return Plan(shape.pipeline, pipeline_id, plan_id, step_ids)
+
+        return self._db.writing(declare)
+
+    def submit(
+        self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int
+    ) -> Receipt:
+        now = self._now()
+
+        def submit(db: Db) -> Receipt:
+            batch_id = self._open_batch(db, plan, batch)
+            keys = texts([document.key for document in documents])
+            known = {
+                row[0]: row[1:] for row in db.execute(SQL["find_keys"], {"batch_id": batch_id, "keys": keys}).fetchall()
+            }
+            new, changed, unchanged = sort_out(documents, known, submission=submission, part=part)
+            place = {
+                "pipeline_id": plan.pipeline_id,
+                "batch_id": batch_id,
+                "plan_id": plan.plan_id,
+                "step_id": plan.first,
+                "submission": submission,
+                "part": part,
+                "now": now,
+            }
+            if new:
+                db.execute(SQL["insert_documents"], place | _columns(new))
+                db.execute(SQL["expect"], {"batch_id": batch_id, "count": len(new)})
+            if changed:
+                columns = _columns(changed)
+                db.execute(SQL["journal_changes"], place | columns)
+                db.execute(SQL["change_documents"], place | columns)
+            return Receipt(len(new), len(changed), unchanged)
+
+        _refuse_nul(documents)
+        return self._db.writing(submit)
+
+    def _open_batch(self, db: Db, plan: Plan, batch: str) -> int:
+        named = {"pipeline_id": plan.pipeline_id, "name": batch}
+        db.execute(SQL["open_batch"], named | {"now": self._now()})
+        ((batch_id, state),) = db.execute(SQL["batch"], named).fetchall()
+        if state != "open":
+            raise StoreError(f"batch {batch!r} of {plan.pipeline!r} is {state}: it takes no more documents")
+        return int(batch_id)
+
+    def seal(self, pipeline: str, batch: str) -> None:
+        self._db.writing(lambda db: db.execute(SQL["seal"], {"pipeline": pipeline, "batch": batch}))
+
+
+def _stranded(db: Db, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, tuple[int, list[str]]]:
+    known = {"pipeline_id": pipeline_id, "step_ids": numbers([*step_ids.values()])}
+    return {name: (count, keys) for name, count, keys in db.execute(SQL["stranded"], known).fetchall()}
+
+
+def _columns(documents: Sequence[NewDocument]) -> dict[str, Any]:
+    return {
+        "keys": texts([one.key for one in documents]),
+        "payloads": texts([checked_json(one.payload, f"the payload of {one.key!r}") for one in documents]),
+        "fingerprints": texts([one.fingerprint for one in documents]),
+        "priorities": numbers([one.priority for one in documents]),
+    }
+
+
+def _refuse_nul(documents: Sequence[NewDocument]) -> None:
+    for one in documents:
+        if "\0" in one.key or "\0" in one.fingerprint:
+            raise StoreError(
+                f"the key {one.key!r} or its fingerprint {one.fingerprint!r} has the character NUL in it, which "
+                "PostgreSQL cannot keep; name the document without it"
+            )

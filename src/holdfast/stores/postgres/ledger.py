@@ -1,0 +1,170 @@
+"""The ledger on PostgreSQL: answers questions, and changes nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from holdfast.core.codec import Kept, decode_json
+from holdfast.core.errors import UnknownDocument
+from holdfast.core.model import (
+    WHOLE,
+    Aside,
+    Balance,
+    Batch,
+    Checkpoint,
+    Entry,
+    Failure,
+    Output,
+    Plan,
+    Standing,
+    State,
+    Worker,
+)
+from holdfast.core.plan import Shape
+from holdfast.stores.postgres.arrays import numbers
+from holdfast.stores.postgres.base import SQL, Base, kept, moment
+from holdfast.stores.postgres.connection import Db
+from holdfast.stores.rows import at_step, balance, from_json
+
+PAGE = 500
+"""How many items are read at a time: nothing is held open on the server while the reader thinks."""
+
+
+class Ledger(Base):
+    """Answers questions."""
+
+    def pipelines(self) -> list[str]:
+        return [row[0] for row in self._all("pipelines")]
+
+    def shape(self, pipeline: str) -> Shape | None:
+        row = self._one("shape", pipeline=pipeline)
+        return msgspec.json.decode(row[0], type=Shape) if row else None
+
+    def batches(self, pipeline: str) -> list[Batch]:
+        def look(db: Db) -> tuple[list[Any], list[Any]]:
+            batches = db.execute(SQL["batches"], {"pipeline": pipeline}).fetchall()
+            return batches, db.execute(SQL["balance"], {"pipeline": pipeline, "batch_id": None}).fetchall()
+
+        batches, counts = self._db.reading_one_moment(look)
+        by_batch = defaultdict(list)
+        for batch_id, *count in counts:
+            by_batch[batch_id].append(count)
+        return [
+            Batch(
+                pipeline,
+                name,
+                state,
+                moment(created_at),
+                balance(expected, by_batch[batch_id]),
+                at_step(by_batch[batch_id]),
+            )
+            for batch_id, name, state, created_at, expected in batches
+        ]
+
+    def balance(self, pipeline: str, batch: str | None = None) -> Balance:
+        def look(db: Db) -> tuple[list[Any], list[Any]]:
+            expected = db.execute(SQL["expected"], {"pipeline": pipeline, "batch": batch}).fetchall()
+            batch_id = None if batch is None else expected[0][0] if expected else -1
+            return expected, db.execute(SQL["balance"], {"pipeline": pipeline, "batch_id": batch_id}).fetchall()
+
+        expected, counts = self._db.reading_one_moment(look)
+        return balance(sum(row[1] for row in expected), [count[1:] for count in counts])
+
+    def next_due(self, plan: Plan, *, batch: str | None = None) -> timedelta | None:
+        asked = {
+            "pipeline_id": plan.pipeline_id,
+            "step_ids": numbers([*plan.step_ids.values()]),
+            "batch": batch,
+            "now": self._now(),
+        }
+        ((wait,),) = self._all("next_due", **asked)
+        return None if wait is None else timedelta() + wait
+
+    def running(self, plan: Plan, *, batch: str | None = None) -> int:
+        ((running,),) = self._all("running", pipeline_id=plan.pipeline_id, batch=batch)
+        return int(running)
+
+    def standing(self, pipeline: str, batch: str, key: str) -> Standing:
+        row = self._one("standing", pipeline=pipeline, batch=batch, key=key)
+        if row is None:
+            raise UnknownDocument(f"batch {batch!r} of pipeline {pipeline!r} has no document {key!r}")
+        return standing(row)
+
+    def standings(
+        self, pipeline: str, *, batch: str | None = None, state: State | None = None, limit: int = 100
+    ) -> list[Standing]:
+        return [
+            standing(row) for row in self._all("standings", pipeline=pipeline, batch=batch, state=state, limit=limit)
+        ]
+
+    def find(self, key: str) -> list[Standing]:
+        return [standing(row) for row in self._all("find", key=key)]
+
+    def outputs(self, document_id: int) -> list[Output]:
+        return [
+            Output(step, items, aside, moment(first), moment(last))
+            for step, items, first, last, aside in self._all("outputs", document_id=document_id)
+        ]
+
+    def items(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
+        for step_id, step, generation in self._all("item_steps", document_id=document_id):
+            place = {"document_id": document_id, "generation": generation, "step_id": step_id, "limit": PAGE}
+            page = self._page(place, WHOLE - 1)
+            while page:
+                for position, value, data, media in page:
+                    yield step, position, kept(value, data, media)
+                page = self._page(place, page[-1][0]) if len(page) == PAGE else []
+
+    def _page(self, place: dict[str, Any], after: int) -> list[tuple[Any, ...]]:
+        asked = place | {"after": after}
+        return self._db.reading(lambda db: db.execute(SQL["items"], asked, binary=True).fetchall())
+
+    def asides(self, document_id: int) -> list[tuple[str, Aside]]:
+        return [
+            (step, Aside(position, tries, msgspec.json.decode(error, type=Failure)))
+            for step, position, tries, error in self._all("asides", document_id=document_id)
+        ]
+
+    def journal(self, document_id: int) -> list[Entry]:
+        return [
+            Entry(moment(at), verb, who, generation, step, from_json(cursor), from_json(detail))
+            for at, verb, who, generation, step, cursor, detail in self._all("journal", document_id=document_id)
+        ]
+
+    def workers(self) -> list[tuple[Worker, datetime, bool]]:
+        return [(Worker(*row[:6]), moment(row[6]), row[7]) for row in self._all("workers", now=self._now())]
+
+    def _all(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        return self._db.reading(lambda db: db.execute(SQL[query], parameters).fetchall())
+
+    def _one(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
+        return next(iter(self._all(query, **parameters)), None)
+
+
+def standing(row: tuple[Any, ...]) -> Standing:
+    """Gives a row of the view hf_standing as a value."""
+    (document_id, pipeline, batch, key, payload, fingerprint, priority, state, generation, step, cursor, *rest) = row
+    moves, attempts, crashes, reason, holder, submitted_at, moved_at, due_at, _, _ = rest
+    return Standing(
+        document_id,
+        pipeline,
+        batch,
+        key,
+        decode_json(payload),
+        fingerprint,
+        priority,
+        state,
+        Checkpoint(generation, step, from_json(cursor), moves),
+        attempts,
+        crashes,
+        reason,
+        holder,
+        moment(submitted_at),
+        moment(moved_at),
+        None if due_at is None else moment(due_at),
+    )

@@ -1,0 +1,177 @@
+-- holdfast on PostgreSQL.
+--
+-- A pipeline has steps and, over time, plans (the shapes it had). Documents belong to a batch of a pipeline. A row of
+-- hf_document is a checkpoint: generation, step, cursor, and `moves`, the number of moves that led there. The step is
+-- the one to run next; a document without one is done.
+--
+-- A worker that claims a document becomes its worker_id and raises its fence. Every later write names the fence,
+-- generation and moves it expects; a worker that lost the document matches no row.
+--
+-- What steps keep is in hf_item, by position; -1 is the value of a step that returned one thing rather than a list.
+-- Bytes are bytea, and big values are in hf_blob under their hash. JSON is `json`, not `jsonb`: it gives back the very
+-- text that was kept (number forms, order of keys, \u0000), costs less to write, and ->> works for people all the same.
+-- Our own queries read it as ::text, because psycopg would decode a json column, and holdfast decodes by itself.
+--
+-- hf_journal tells everything that is not plain progress. The views hf_documents and hf_items are for people.
+--
+-- What documents and items refer to by columns that claims and moves write (step_id, plan_id, worker_id, blob_hash) is
+-- not declared as a foreign key: each would be looked up, and its row locked, for every document of every group.
+
+create table hf_pipeline (
+  id bigint generated always as identity primary key,
+  name text not null unique
+);
+
+create table hf_step (
+  id bigint generated always as identity primary key,
+  pipeline_id bigint not null references hf_pipeline,
+  name text not null,
+  unique (pipeline_id, name)
+);
+
+create table hf_plan (
+  id bigint generated always as identity primary key,
+  pipeline_id bigint not null references hf_pipeline,
+  digest text not null,
+  shape json not null,
+  declared_at timestamptz not null,
+  unique (pipeline_id, digest)
+);
+
+create table hf_batch (
+  id bigint generated always as identity primary key,
+  pipeline_id bigint not null references hf_pipeline,
+  name text not null,
+  state text not null default 'open' check (state in ('open', 'sealed', 'closed')),
+  expected bigint not null default 0 check (expected >= 0),
+  created_at timestamptz not null,
+  unique (pipeline_id, name)
+);
+
+create table hf_worker (
+  id bigint generated always as identity primary key,
+  name text not null,
+  host text not null,
+  pid bigint not null,
+  born text not null,
+  lease interval not null check (lease > interval '0'),
+  enlisted_at timestamptz not null,
+  beat_at timestamptz not null,
+  gone_at timestamptz
+);
+
+-- Half of each page is left free, so that a move finds room beside the row it replaces and touches no index (HOT).
+create table hf_document (
+  id bigint generated always as identity primary key,
+  pipeline_id bigint not null references hf_pipeline,
+  batch_id bigint not null references hf_batch,
+  plan_id bigint not null,
+  key text not null,
+  payload json not null,
+  fingerprint text not null,
+  submission bigint not null,
+  part bigint not null,
+  priority integer not null default 0,
+  state text not null default 'waiting'
+    check (state in ('waiting', 'running', 'paused', 'done', 'dead', 'cancelled')),
+  generation integer not null default 0 check (generation >= 0),
+  step_id bigint,
+  cursor json,
+  moves bigint not null default 0 check (moves >= 0),
+  fence bigint not null default 0 check (fence >= 0),
+  worker_id bigint,
+  attempts integer not null default 0 check (attempts >= 0),
+  crashes integer not null default 0 check (crashes >= 0),
+  due_at timestamptz,
+  deadline_at timestamptz,
+  reason text not null default '',
+  reuses json,
+  submitted_at timestamptz not null,
+  moved_at timestamptz not null,
+  unique (batch_id, key),
+  check ((state = 'running') = (worker_id is not null)),
+  check ((state = 'done') = (step_id is null)),
+  check (state <> 'waiting' or due_at is not null),
+  check (state = 'running' or deadline_at is null)
+) with (fillfactor = 50);
+
+-- The two indexes that claiming and reclaiming need. A move touches neither.
+create index hf_document_waiting on hf_document (pipeline_id, priority desc, due_at, id) where state = 'waiting';
+create index hf_document_running on hf_document (worker_id) where state = 'running';
+create index hf_document_paused on hf_document (pipeline_id, due_at) where state = 'paused';
+
+create table hf_item (
+  document_id bigint not null,
+  generation integer not null,
+  step_id bigint not null,
+  position bigint not null check (position >= -1),
+  value json,
+  data bytea,
+  blob_hash bytea,
+  kept_at timestamptz not null,
+  primary key (document_id, generation, step_id, position),
+  check (num_nonnulls(value, data, blob_hash) = 1)
+);
+
+create table hf_blob (
+  hash bytea primary key,
+  media text not null check (media in ('json', 'bytes')),
+  content bytea not null
+);
+
+create table hf_aside (
+  document_id bigint not null,
+  generation integer not null,
+  step_id bigint not null,
+  position bigint not null,
+  tries integer not null check (tries >= 1),
+  error json not null,
+  set_aside_at timestamptz not null,
+  primary key (document_id, generation, step_id, position)
+);
+
+create table hf_permit (
+  step_id bigint not null,
+  document_id bigint not null,
+  fence bigint not null,
+  primary key (step_id, document_id)
+);
+
+create table hf_journal (
+  id bigint generated always as identity primary key,
+  document_id bigint not null,
+  at timestamptz not null,
+  verb text not null,
+  who text not null,
+  generation integer not null,
+  step text,
+  cursor json,
+  detail json
+);
+create index hf_journal_document on hf_journal (document_id, id);
+
+create view hf_standing as
+select d.id, p.name as pipeline, b.name as batch, d.key, d.payload::text, d.fingerprint, d.priority, d.state,
+       d.generation, s.name as step, d.cursor::text, d.moves, d.attempts, d.crashes, d.reason,
+       coalesce(w.name, '') as holder, d.submitted_at, d.moved_at, d.due_at, d.batch_id, d.pipeline_id
+  from hf_document d
+  join hf_batch b on b.id = d.batch_id
+  join hf_pipeline p on p.id = d.pipeline_id
+  left join hf_step s on s.id = d.step_id
+  left join hf_worker w on w.id = d.worker_id;
+
+create view hf_documents as
+select pipeline, batch, key, state, step, cursor::json, generation, moves, attempts, crashes, priority, holder, reason,
+       submitted_at as submitted, moved_at as moved, due_at as due, payload::json, fingerprint, id
+  from hf_standing;
+
+create view hf_items as
+select p.name as pipeline, b.name as batch, d.key, i.generation, s.name as step, i.position,
+       coalesce(i.value::text, case x.media when 'json' then convert_from(x.content, 'UTF8') end)::json as value,
+       coalesce(i.data, case x.media when 'bytes' then x.content end) as data, i.kept_at as kept
+  from hf_item i
+  join hf_document d on d.id = i.document_id
+  join hf_batch b on b.id = d.batch_id
+  join hf_pipeline p on p.id = d.pipeline_id
+  join hf_step s on s.id = i.step_id
+  left join hf_blob x on x.hash = i.blob_hash;

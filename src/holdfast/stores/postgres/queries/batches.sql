@@ -1,0 +1,5 @@
+-- The batches of a pipeline.
+select id, name, state, created_at, expected
+  from hf_batch
+ where pipeline_id = (select id from hf_pipeline where name = %(pipeline)s)
+ order by id

@@ -1,0 +1,16 @@
+-- Ends claims without a move. Answers the documents that were still held.
+update hf_document d
+   set state = e.state, worker_id = null, deadline_at = null, reason = e.reason,
+       due_at = coalesce(e.until,
+                         coalesce(%(now)s::timestamptz, now()) + e.delay * interval '1 microsecond'),
+       attempts = greatest(d.attempts - e.refund, 0), crashes = d.crashes + e.crashed
+  from unnest(%(ids)s::bigint[], %(generations)s::int[], %(fences)s::bigint[], %(states)s::text[],
+              %(untils)s::timestamptz[], %(delays)s::bigint[], %(reasons)s::text[], %(refunds)s::int[],
+              %(crashed)s::int[])
+       as e (id, generation, fence, state, until, delay, reason, refund, crashed)
+ where d.id = any(%(ids)s::bigint[])
+   and d.id = e.id
+   and d.generation = e.generation
+   and d.fence = e.fence
+   and d.state = 'running'
+returning d.id

@@ -1,0 +1,10 @@
+-- One page of what a step kept for a document, by position.
+select i.position, i.value::text, coalesce(i.data, b.content), b.media
+  from hf_item i
+  left join hf_blob b on b.hash = i.blob_hash
+ where i.document_id = %(document_id)s
+   and i.generation = %(generation)s
+   and i.step_id = %(step_id)s
+   and i.position > %(after)s
+ order by i.position
+ limit %(limit)s

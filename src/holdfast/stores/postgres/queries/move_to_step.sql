@@ -1,0 +1,6 @@
+-- Documents that stand at a step that is gone go on at the start of another.
+update hf_document
+   set step_id = (select id from hf_step where pipeline_id = %(pipeline_id)s and name = %(new)s),
+       cursor = null
+ where step_id = (select id from hf_step where pipeline_id = %(pipeline_id)s and name = %(old)s)
+   and state <> 'running'

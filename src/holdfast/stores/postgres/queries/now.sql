@@ -1,0 +1,2 @@
+-- The moment by the database's clock.
+select clock_timestamp()

@@ -1,0 +1,5 @@
+-- A dead letter is tried again from its checkpoint.
+update hf_document
+   set state = 'waiting', due_at = coalesce(%(now)s::timestamptz, now()), attempts = 0, crashes = 0, reason = ''
+ where id = %(id)s
+   and state = 'dead'

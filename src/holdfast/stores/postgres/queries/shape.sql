@@ -1,0 +1,6 @@
+-- The shape that was declared last.
+select shape::text
+  from hf_plan
+ where pipeline_id = (select id from hf_pipeline where name = %(pipeline)s)
+ order by declared_at desc, id desc
+ limit 1

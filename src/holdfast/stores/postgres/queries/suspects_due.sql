@@ -1,0 +1,7 @@
+-- Whether a document that crashed its workers is due.
+select exists (select 1
+                 from hf_document
+                where pipeline_id = %(pipeline_id)s
+                  and state = 'waiting'
+                  and due_at <= coalesce(%(now)s::timestamptz, now())
+                  and crashes >= %(suspect)s)

@@ -1,0 +1,174 @@
+"""Work on PostgreSQL: claims with fences, and giving back what was claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from holdfast.core.codec import Kept, decode_json, encode_json
+from holdfast.core.model import Checkpoint, Claim, Plan, Worker
+from holdfast.core.moves import Ending
+from holdfast.core.retry import SUSPECT
+from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
+from holdfast.stores.postgres.base import MICROSECOND, SQL, kept, plain
+from holdfast.stores.postgres.commit import Commit
+from holdfast.stores.postgres.connection import Db
+from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
+from holdfast.stores.rows import from_json, reused
+
+
+class Work(Commit):
+    """Lets one worker at a time advance a document."""
+
+    def enlist(self, *, name: str, host: str, pid: int, born: str, lease: timedelta) -> Worker:
+        row = {"name": name, "host": host, "pid": pid, "born": born, "lease": lease, "now": self._now()}
+        ((worker_id,),) = self._db.writing(lambda db: db.execute(SQL["enlist"], row).fetchall())
+        return Worker(worker_id, name, host, pid, born, lease)
+
+    def beat(self, worker: Worker) -> bool:
+        beat = {"id": worker.id, "now": self._now()}
+        return self._db.writing(lambda db: db.execute(SQL["beat"], beat).rowcount) == 1
+
+    def retire(self, worker: Worker) -> None:
+        leaving = {"id": worker.id, "now": self._now()}
+
+        def retire(db: Db) -> None:
+            db.execute(SQL["let_go"], leaving | {"keeping": "{}"})
+            db.execute(SQL["retire"], leaving)
+
+        self._db.writing(retire)
+
+    def surrender(self, worker: Worker, *, keeping: Sequence[int]) -> int:
+        held = {"id": worker.id, "now": self._now(), "keeping": numbers(keeping)}
+        return self._db.writing(lambda db: db.execute(SQL["let_go"], held).rowcount)
+
+    def claim(
+        self, plan: Plan, worker: Worker, *, limit: int, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
+    ) -> list[Claim]:
+        return self._claim({"suspects": False, "limit": limit}, plan, worker, batch, timeouts)
+
+    def claim_suspect(
+        self, plan: Plan, worker: Worker, *, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
+    ) -> list[Claim]:
+        return self._claim({"suspects": True, "limit": 1}, plan, worker, batch, timeouts)
+
+    def _claim(
+        self, which: dict[str, Any], plan: Plan, worker: Worker, batch: str | None, timeouts: Timeouts
+    ) -> list[Claim]:
+        asked = which | {
+            "pipeline_id": plan.pipeline_id,
+            "plan_id": plan.plan_id,
+            "worker_id": worker.id,
+            "step_ids": numbers([*plan.step_ids.values()]),
+            "timeouts": encode_json({str(plan.step_ids[step]): span // MICROSECOND for step, span in timeouts.items()}),
+            "suspect": SUSPECT,
+            "batch": batch,
+            "now": self._now(),
+        }
+        rows = self._db.writing(lambda db: db.execute(SQL["claim"], asked).fetchall())
+        names = {step_id: name for name, step_id in plan.step_ids.items()}
+        rows.sort(key=lambda row: (-row[-1], row[0]))
+        return [_claim(row, names) for row in rows]
+
+    def give_back(self, endings: Sequence[Ending]) -> list[bool]:
+        if not endings:
+            return []
+        asked = _endings(endings) | {"now": self._now()}
+
+        def give_back(db: Db) -> set[int]:
+            held = {row[0] for row in db.execute(SQL["give_back"], asked).fetchall()}
+            self._write_journal(db, [_line(one) for one in endings if one.claim.document_id in held], asked["now"])
+            return held
+
+        held = self._db.writing(give_back)
+        return [ending.claim.document_id in held for ending in endings]
+
+    def rewind(self, plan: Plan, claim: Claim, *, to: str, who: str, reason: str) -> bool:
+        now = self._now()
+        checkpoint = claim.checkpoint
+        row = {
+            "id": claim.document_id,
+            "generation": checkpoint.generation,
+            "fence": claim.fence,
+            "moves": checkpoint.moves,
+            "step_id": plan.step_ids[to],
+            "reuses": encode_json(reused(plan, claim, to)),
+            "now": now,
+        }
+        detail = {"from": checkpoint.step, "cursor": checkpoint.cursor, "to": to, "reason": reason}
+
+        def rewind(db: Db) -> bool:
+            if db.execute(SQL["rewind"], row).rowcount != 1:
+                return False
+            self._write_journal(db, [(claim.document_id, "rewind", who, detail)], now)
+            return True
+
+        return self._db.writing(rewind)
+
+    def admit(self, plan: Plan, step: str, claims: Sequence[Claim], *, limit: int) -> list[bool]:
+        step_id = plan.step_ids[step]
+
+        def admit(db: Db) -> set[int]:
+            db.execute(SQL["hold_step"], {"step_id": step_id})
+            db.execute(SQL["drop_permits"], {"step_id": step_id})
+            inside = {row[0] for row in db.execute(SQL["permits"], {"step_id": step_id}).fetchall()}
+            asking = {claim.document_id: claim.fence for claim in claims if claim.document_id not in inside}
+            admitted = dict(list(asking.items())[: max(limit - len(inside), 0)])
+            permits = {"document_ids": numbers([*admitted]), "fences": numbers([*admitted.values()])}
+            db.execute(SQL["permit"], permits | {"step_id": step_id})
+            return inside | admitted.keys()
+
+        inside = self._db.writing(admit)
+        return [claim.document_id in inside for claim in claims]
+
+    def extent(self, document_id: int, generation: int, step_id: int) -> int:
+        place = {"document_id": document_id, "generation": generation, "step_id": step_id}
+        ((extent,),) = self._db.reading(lambda db: db.execute(SQL["extent"], place).fetchall())
+        return int(extent)
+
+    def read(
+        self, document_id: int, generation: int, step_id: int, start: int, stop: int
+    ) -> Sequence[tuple[int, Kept]]:
+        place = {"document_id": document_id, "generation": generation, "step_id": step_id, "start": start, "stop": stop}
+        rows = self._db.reading(lambda db: db.execute(SQL["read"], place, binary=True).fetchall())
+        return [(position, kept(value, data, media)) for position, value, data, media in rows]
+
+
+def _claim(row: tuple[Any, ...], names: dict[int, str]) -> Claim:
+    (document_id, fence, batch, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
+    attempts, crashes, age, reuses, _ = rest
+    return Claim(
+        document_id,
+        fence,
+        batch,
+        key,
+        decode_json(payload),
+        fingerprint,
+        Checkpoint(generation, names[step_id], from_json(cursor), moves),
+        attempts,
+        crashes,
+        age,
+        None if reuses is None else {names[int(k)]: made for k, made in decode_json(reuses).items() if int(k) in names},
+    )
+
+
+def _endings(endings: Sequence[Ending]) -> dict[str, Any]:
+    claims = [ending.claim for ending in endings]
+    delays = [ending.delay // MICROSECOND if ending.state == "waiting" else None for ending in endings]
+    return {
+        "ids": numbers([claim.document_id for claim in claims]),
+        "generations": numbers([claim.checkpoint.generation for claim in claims]),
+        "fences": numbers([claim.fence for claim in claims]),
+        "states": texts([ending.state for ending in endings]),
+        "untils": [ending.until for ending in endings],
+        "delays": sparse_numbers(delays),
+        "reasons": texts([plain(str(ending.failure or ending.reason)) for ending in endings]),
+        "refunds": numbers([int(ending.costs != "attempt") for ending in endings]),
+        "crashed": numbers([int(ending.costs == "crash") for ending in endings]),
+    }
+
+
+def _line(ending: Ending) -> tuple[int, str, str, Any]:
+    detail = {"state": ending.state, "reason": ending.reason, "error": ending.failure, "costs": ending.costs}
+    return ending.claim.document_id, ending.verb, ending.who, detail

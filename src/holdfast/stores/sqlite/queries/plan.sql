@@ -1,0 +1,4 @@
+-- The shape that a plan is made of.
+select shape
+  from hf_plan
+ where id = :plan_id

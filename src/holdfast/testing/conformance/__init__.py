@@ -1,0 +1,86 @@
+"""The suite that every store has to pass. Behaviour is proved here, not in one store.
+
+    from holdfast.testing.conformance import StoreConformance
+
+    class TestMyStore(StoreConformance):
+        @pytest.fixture
+        def open_store(self, tmp_path, clock):
+            return lambda: MyStore(f"my://{tmp_path}/test.db", clock=clock)
+
+Two stores that `open_store` opens must see the same database; a store that lives in memory gives the same object twice.
+`forbidden` names what the store raises for what a CHECK constraint forbids.
+"""
+
+import pytest
+
+_PARTS = (
+    "base",
+    "intake",
+    "plans",
+    "claims",
+    "commits",
+    "effects",
+    "endings",
+    "rewinds",
+    "kept",
+    "limits",
+    "ledger",
+    "liveness",
+    "decisions",
+    "races",
+)
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
+
+from holdfast.testing.conformance.base import Conformance, Desk, OpenStore  # noqa: E402
+from holdfast.testing.conformance.claims import ClaimConformance  # noqa: E402
+from holdfast.testing.conformance.commits import CommitConformance  # noqa: E402
+from holdfast.testing.conformance.decisions import DecisionConformance  # noqa: E402
+from holdfast.testing.conformance.effects import EffectConformance  # noqa: E402
+from holdfast.testing.conformance.endings import EndingConformance  # noqa: E402
+from holdfast.testing.conformance.intake import IntakeConformance  # noqa: E402
+from holdfast.testing.conformance.kept import KeptConformance  # noqa: E402
+from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
+from holdfast.testing.conformance.limits import LimitConformance  # noqa: E402
+from holdfast.testing.conformance.liveness import LivenessConformance  # noqa: E402
+from holdfast.testing.conformance.plans import PlanConformance  # noqa: E402
+from holdfast.testing.conformance.races import RaceConformance  # noqa: E402
+from holdfast.testing.conformance.rewinds import RewindConformance  # noqa: E402
+
+
+class StoreConformance(
+    IntakeConformance,
+    PlanConformance,
+    ClaimConformance,
+    CommitConformance,
+    EffectConformance,
+    EndingConformance,
+    RewindConformance,
+    KeptConformance,
+    LimitConformance,
+    LedgerConformance,
+    LivenessConformance,
+    DecisionConformance,
+    RaceConformance,
+):
+    """All that a store has to do."""
+
+
+__all__ = [
+    "ClaimConformance",
+    "CommitConformance",
+    "Conformance",
+    "DecisionConformance",
+    "Desk",
+    "EffectConformance",
+    "EndingConformance",
+    "IntakeConformance",
+    "KeptConformance",
+    "LedgerConformance",
+    "LimitConformance",
+    "LivenessConformance",
+    "OpenStore",
+    "PlanConformance",
+    "RaceConformance",
+    "RewindConformance",
+    "StoreConformance",
+]

@@ -1,0 +1,392 @@
+"""Documents are claimed: which, in what order, by whom, and what it costs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from holdfast.core.model import Checkpoint
+from holdfast.core.moves import LOST
+from holdfast.stores.protocol import Store
+from holdfast.testing.conformance.base import LEASE, NOTHING, SECOND, Conformance, Desk, waits
+
+
+class ClaimConformance(Conformance):
+    """What claim promises."""
+
+    def test_a_claim_carries_all_that_a_worker_needs(self, desk: Desk) -> None:
+        desk.submit("a", payload={"path": "a.pdf"}, fingerprint="f1")
+        desk.clock.advance(SECOND)
+        claim = desk.claim_one()
+        assert claim.document_id == desk.standing().id
+        assert (claim.batch, claim.key, claim.fingerprint) == ("march", "a", "f1")
+        assert claim.payload == {"path": "a.pdf"}
+        assert claim.checkpoint == Checkpoint(0, "extract", None, 0)
+        assert (claim.attempts, claim.crashes, claim.reuses) == (1, 0, None)
+        assert claim.cursor_age == SECOND
+
+    def test_a_claimed_document_runs_with_its_worker(self, desk: Desk) -> None:
+        desk.take_in()
+        here = desk.standing()
+        assert (here.state, here.holder, here.attempts, here.due_at) == ("running", "ann", 1, None)
+
+    def test_a_claimed_document_is_not_given_again(self, desk: Desk) -> None:
+        desk.take_in()
+        assert desk.claim() == []
+        assert desk.claim(worker=desk.enlist("bob")) == []
+
+    def test_a_claim_takes_no_more_than_its_limit(self, desk: Desk) -> None:
+        desk.submit(*"abcde")
+        assert desk.keys_claimed(limit=2) == ["a", "b"]
+        assert desk.keys_claimed(limit=2) == ["c", "d"]
+        assert desk.keys_claimed(limit=2) == ["e"]
+        assert desk.keys_claimed(limit=2) == []
+
+    def test_a_claim_of_none_takes_none(self, desk: Desk) -> None:
+        desk.submit("a")
+        assert desk.claim(limit=0) == []
+        assert desk.standing().state == "waiting"
+
+    def test_claims_come_by_priority(self, desk: Desk) -> None:
+        desk.submit("low", priority=-1)
+        desk.submit("usual")
+        desk.submit("high", priority=5)
+        assert desk.keys_claimed() == ["high", "usual", "low"]
+
+    def test_a_high_priority_is_served_before_an_older_document(self, desk: Desk) -> None:
+        desk.submit("old")
+        desk.clock.advance(SECOND * 3600)
+        desk.submit("high", priority=1)
+        assert [desk.claim_one().key, desk.claim_one().key] == ["high", "old"]
+
+    def test_within_a_priority_the_oldest_comes_first(self, desk: Desk) -> None:
+        for key in ("first", "second", "third"):
+            desk.submit(key, priority=2)
+            desk.clock.advance(SECOND)
+        assert [desk.claim_one().key for _ in range(3)] == ["first", "second", "third"]
+
+    def test_of_the_same_moment_the_first_named_comes_first(self, desk: Desk) -> None:
+        desk.submit("z", "m", "a")
+        assert desk.keys_claimed() == ["z", "m", "a"]
+
+    def test_a_document_that_was_put_off_waits_behind_those_due_before(self, desk: Desk) -> None:
+        desk.submit("a", "b")
+        desk.give_back(desk.claim_one(), delay=SECOND)
+        desk.clock.advance(SECOND * 2)
+        assert [desk.claim_one().key, desk.claim_one().key] == ["b", "a"]
+
+    def test_only_due_documents_are_claimed(self, desk: Desk) -> None:
+        desk.give_back(desk.take_in(), delay=SECOND * 10)
+        desk.clock.advance(SECOND * 10 - timedelta(microseconds=1))
+        assert desk.claim() == []
+        desk.clock.advance(timedelta(microseconds=1))
+        assert desk.keys_claimed() == ["a"]
+
+    def test_a_clock_that_jumps_back_lets_documents_wait_longer_and_loses_none(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.clock.advance(-SECOND * 60)
+        assert desk.claim() == []
+        assert desk.store.next_due(desk.plan) == SECOND * 60
+        desk.clock.advance(SECOND * 60)
+        assert desk.keys_claimed() == ["a"]
+
+    def test_only_the_batch_that_was_asked_for_is_claimed(self, desk: Desk) -> None:
+        desk.submit("a", batch="march")
+        desk.submit("b", batch="april")
+        assert desk.keys_claimed(batch="april") == ["b"]
+        assert desk.keys_claimed(batch="april") == []
+        assert desk.keys_claimed() == ["a"]
+
+    def test_an_unknown_batch_has_nothing_to_claim(self, desk: Desk) -> None:
+        desk.submit("a")
+        assert desk.claim(batch="never") == []
+
+    def test_only_documents_of_the_pipeline_are_claimed(self, desk: Desk, gated: Desk) -> None:
+        desk.submit("a")
+        gated.submit("b")
+        assert gated.keys_claimed() == ["b"]
+        assert desk.keys_claimed() == ["a"]
+
+    @pytest.mark.parametrize("state", ["paused", "dead"])
+    def test_what_does_not_wait_is_not_claimed(self, desk: Desk, state: str) -> None:
+        desk.give_back(desk.take_in(), state=state)
+        assert desk.claim() == []
+        assert desk.store.claim_suspect(desk.plan, desk.worker) == []
+
+    def test_done_and_cancelled_documents_are_not_claimed(self, desk: Desk) -> None:
+        desk.submit("a", "b")
+        first, second = desk.claim()
+        desk.finish(first)
+        desk.store.cancel(second.document_id, who="ann", reason="no")
+        assert desk.claim() == []
+
+    def test_the_fence_grows_with_each_claim(self, desk: Desk) -> None:
+        first = desk.take_in()
+        desk.give_back(first)
+        second = desk.claim_one()
+        assert second.fence > first.fence
+
+    def test_a_claim_goes_on_where_the_last_one_stopped(self, desk: Desk) -> None:
+        claim = desk.keep(desk.take_in(), "1", "2", "3")
+        desk.give_back(claim)
+        assert desk.claim_one().checkpoint == Checkpoint(0, "extract", 3, 1)
+
+    @pytest.mark.parametrize("cursor", [0, 7, "page-7", {"next": 3, "done": [[5, 9]]}, [1, "x", None], "ü\x00", 1.5])
+    def test_a_cursor_may_be_any_json(self, desk: Desk, cursor: object) -> None:
+        claim = desk.take_in()
+        desk.commit(desk.within(claim, cursor))
+        assert desk.standing().checkpoint.cursor == cursor
+        desk.store.retire(desk.worker)
+        assert desk.claim_one(worker=desk.enlist("bob")).checkpoint.cursor == cursor
+
+    def test_the_age_of_a_cursor_is_counted_from_the_last_move(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        desk.clock.advance(SECOND * 5)
+        desk.give_back(desk.keep(claim, "1"))
+        desk.clock.advance(SECOND * 7)
+        assert desk.claim_one().cursor_age == SECOND * 7
+
+    def test_a_big_claim_is_given_whole(self, desk: Desk) -> None:
+        keys = [f"doc-{number:04}" for number in range(700)]
+        desk.submit(*keys)
+        assert desk.keys_claimed(limit=1000) == keys
+
+
+class AttemptConformance(Conformance):
+    """What is counted, and when it is forgotten."""
+
+    def test_an_attempt_is_counted_at_the_claim(self, desk: Desk) -> None:
+        assert desk.take_in().attempts == 1
+        assert desk.standing().attempts == 1
+
+    def test_a_failed_attempt_stays_counted(self, desk: Desk) -> None:
+        desk.give_back(desk.take_in())
+        assert desk.standing().attempts == 1
+        assert desk.claim_one().attempts == 2
+
+    def test_an_interruption_is_refunded(self, desk: Desk) -> None:
+        desk.give_back(desk.take_in(), verb="release", costs="nothing")
+        assert desk.standing().attempts == 0
+        assert desk.claim_one().attempts == 1
+
+    def test_a_crash_is_counted_apart(self, desk: Desk) -> None:
+        desk.give_back(desk.take_in(), costs="crash")
+        assert (desk.standing().attempts, desk.standing().crashes) == (0, 1)
+        claim = desk.claim_one()
+        assert (claim.attempts, claim.crashes) == (1, 1)
+
+    def test_a_move_begins_the_count_anew(self, desk: Desk) -> None:
+        desk.give_back(desk.take_in(), costs="crash")
+        desk.give_back(desk.claim_one())
+        claim = desk.claim_one()
+        assert (claim.attempts, claim.crashes) == (2, 1)
+        desk.advance(claim)
+        assert (desk.standing().attempts, desk.standing().crashes) == (1, 0)
+
+    def test_a_move_within_a_step_begins_the_count_anew(self, desk: Desk) -> None:
+        desk.give_back(desk.take_in())
+        desk.keep(desk.claim_one(), "1")
+        assert desk.standing().attempts == 1
+
+    def test_an_interruption_after_a_move_leaves_no_attempt(self, desk: Desk) -> None:
+        desk.give_back(desk.keep(desk.take_in(), "1"), verb="release", costs="nothing")
+        assert desk.standing().attempts == 0
+
+    def test_attempts_are_never_less_than_none(self, desk: Desk) -> None:
+        desk.give_back(desk.take_in(), costs="nothing")
+        desk.give_back(desk.claim_one(), costs="crash")
+        desk.store.retire(desk.worker)
+        assert desk.standing().attempts == 0
+
+
+class SuspectConformance(Conformance):
+    """What happens to documents that crash their workers."""
+
+    def test_a_document_that_crashed_once_is_claimed_as_usual(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.crash()
+        assert not desk.store.suspects_due(desk.plan)
+        assert desk.store.claim_suspect(desk.plan, desk.worker) == []
+        assert desk.claim_one().crashes == 1
+
+    def test_a_suspect_is_given_by_claim_suspect_alone(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.crash(times=2)
+        assert desk.claim() == []
+        (claim,) = desk.store.claim_suspect(desk.plan, desk.worker)
+        assert (claim.key, claim.crashes) == ("a", 2)
+
+    def test_suspects_are_given_one_at_a_time(self, desk: Desk) -> None:
+        desk.submit("a", "b")
+        desk.crash(times=2)
+        assert len(desk.store.claim_suspect(desk.plan, desk.worker)) == 1
+        assert len(desk.store.claim_suspect(desk.plan, desk.worker)) == 1
+        assert desk.store.claim_suspect(desk.plan, desk.worker) == []
+
+    def test_suspects_of_the_batch_that_was_asked_for_are_given(self, desk: Desk) -> None:
+        desk.submit("a", batch="march")
+        desk.submit("b", batch="april")
+        desk.crash(times=2)
+        (claim,) = desk.store.claim_suspect(desk.plan, desk.worker, batch="april")
+        assert claim.key == "b"
+
+    def test_a_suspect_is_due_when_its_time_has_come(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.crash()
+        victim = desk.enlist("victim")
+        desk.claim(worker=victim)
+        desk.reclaim(gone=[victim.id], verdict=lambda *_: ("waiting", SECOND))
+        assert not desk.store.suspects_due(desk.plan)
+        assert desk.store.claim_suspect(desk.plan, desk.worker) == []
+        desk.clock.advance(SECOND)
+        assert desk.store.suspects_due(desk.plan)
+        assert len(desk.store.claim_suspect(desk.plan, desk.worker)) == 1
+
+    def test_no_suspect_is_due_while_it_is_worked_on(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.crash(times=2)
+        desk.store.claim_suspect(desk.plan, desk.worker)
+        assert not desk.store.suspects_due(desk.plan)
+
+    def test_suspects_of_other_pipelines_are_not_mine(self, desk: Desk, gated: Desk) -> None:
+        gated.submit("a")
+        gated.crash(times=2)
+        assert gated.store.suspects_due(gated.plan)
+        assert not desk.store.suspects_due(desk.plan)
+        assert desk.store.claim_suspect(desk.plan, desk.worker) == []
+
+    def test_a_suspect_that_moves_is_one_no_more(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.crash(times=2)
+        (claim,) = desk.store.claim_suspect(desk.plan, desk.worker)
+        desk.give_back(desk.advance(claim))
+        assert desk.claim_one().crashes == 0
+
+    def test_a_suspect_is_overdue_by_its_own_deadline(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.crash(times=2)
+        desk.store.claim_suspect(desk.plan, desk.worker, timeouts={"extract": SECOND})
+        desk.clock.advance(SECOND * 2)
+        assert [one.reason for one in desk.reclaim()] == ["overdue at extract"]
+
+
+class WorkerConformance(Conformance):
+    """What enlist, beat, retire and surrender promise."""
+
+    def test_every_incarnation_is_another_worker(self, desk: Desk) -> None:
+        assert desk.enlist("ann").id != desk.worker.id
+
+    def test_a_worker_says_who_it_is(self, store: Store) -> None:
+        worker = store.enlist(name="w1", host="h", pid=42, born="boot-7", lease=LEASE)
+        assert (worker.name, worker.host, worker.pid, worker.born, worker.lease) == ("w1", "h", 42, "boot-7", LEASE)
+        assert [one for one, _, _ in store.workers()] == [worker]
+
+    def test_a_lease_of_no_length_is_forbidden(self, desk: Desk) -> None:
+        with pytest.raises(self.forbidden):
+            desk.enlist("hasty", lease=NOTHING)
+
+    def test_a_beat_renews_the_heartbeat(self, desk: Desk) -> None:
+        desk.clock.advance(LEASE)
+        assert desk.store.beat(desk.worker)
+        assert desk.store.workers() == [(desk.worker, desk.clock(), False)]
+
+    def test_a_silent_worker_is_stale_after_its_lease(self, desk: Desk) -> None:
+        desk.clock.advance(LEASE)
+        assert [stale for _, _, stale in desk.store.workers()] == [False]
+        desk.clock.advance(timedelta(microseconds=1))
+        assert [stale for _, _, stale in desk.store.workers()] == [True]
+
+    def test_a_stale_worker_that_nobody_gave_up_comes_back_with_a_beat(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        desk.clock.advance(LEASE * 2)
+        assert desk.store.beat(desk.worker)
+        desk.advance(claim)
+
+    def test_a_worker_that_was_given_up_is_told_so_at_its_beat(self, desk: Desk) -> None:
+        desk.take_in()
+        desk.clock.advance(LEASE * 2)
+        desk.reclaim()
+        assert not desk.store.beat(desk.worker)
+        assert desk.store.workers() == []
+
+    def test_a_worker_that_was_given_up_claims_nothing(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.reclaim(gone=[desk.worker.id])
+        assert desk.claim() == []
+        desk.crash(times=2)
+        assert desk.store.claim_suspect(desk.plan, desk.worker) == []
+
+    def test_an_unknown_worker_is_told_to_enlist(self, desk: Desk, other: Store) -> None:
+        stranger = desk.enlist("stranger")
+        desk.store.retire(stranger)
+        assert not other.beat(stranger)
+
+    def test_a_worker_that_retires_lets_go_and_it_costs_nothing(self, desk: Desk) -> None:
+        desk.submit("a", "b")
+        desk.claim()
+        desk.store.retire(desk.worker)
+        assert desk.balance().waiting == 2
+        here = desk.standing()
+        assert (here.attempts, here.crashes, here.due_at) == (0, 0, desk.clock())
+        assert desk.store.workers() == []
+        assert not desk.store.beat(desk.worker)
+
+    def test_a_worker_that_retires_keeps_its_documents_checkpoints(self, desk: Desk) -> None:
+        desk.keep(desk.take_in(), "1", "2")
+        desk.store.retire(desk.worker)
+        assert desk.standing().checkpoint == Checkpoint(0, "extract", 2, 1)
+
+    def test_what_a_retired_worker_still_writes_is_lost(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        desk.store.retire(desk.worker)
+        assert desk.commit(desk.forward(claim)) == [LOST]
+        assert not desk.give_back(claim)
+        desk.claim_one(worker=desk.enlist("bob"))
+        assert desk.commit(desk.forward(claim)) == [LOST]
+
+    def test_retiring_lets_go_of_documents_of_every_pipeline(self, desk: Desk, gated: Desk) -> None:
+        desk.take_in()
+        gated.submit("b")
+        gated.claim(worker=desk.worker)
+        desk.store.retire(desk.worker)
+        assert (desk.balance().waiting, gated.balance().waiting) == (1, 1)
+
+    def test_retiring_leaves_the_documents_of_others_alone(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        desk.store.retire(desk.enlist("bob"))
+        desk.advance(claim)
+
+    def test_a_worker_surrenders_what_it_does_not_have_in_hand(self, desk: Desk) -> None:
+        desk.submit("a", "b", "c")
+        first, *_ = desk.claim()
+        assert desk.store.surrender(desk.worker, keeping=[first.document_id]) == 2
+        assert desk.balance().waiting == 2
+        assert desk.standing("b").attempts == 0
+        desk.advance(first)
+
+    def test_surrendering_with_everything_in_hand_changes_nothing(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        assert desk.store.surrender(desk.worker, keeping=[claim.document_id]) == 0
+        desk.advance(claim)
+
+    def test_surrendering_leaves_the_documents_of_others_alone(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        assert desk.store.surrender(desk.enlist("bob"), keeping=[]) == 0
+        desk.advance(claim)
+
+    def test_a_surrendered_document_can_be_claimed_at_once(self, desk: Desk) -> None:
+        desk.take_in()
+        desk.store.surrender(desk.worker, keeping=[])
+        assert desk.claim_one().attempts == 1
+
+    def test_a_surrender_is_not_journalled_as_a_failure(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        desk.store.surrender(desk.worker, keeping=[])
+        assert desk.verbs(claim) == []
+
+    def test_a_verdict_hears_what_was_counted(self, desk: Desk) -> None:
+        heard = []
+        desk.take_in()
+        desk.reclaim(gone=[desk.worker.id], verdict=lambda *told: heard.append(told) or waits(*told))
+        assert heard == [("extract", 0, 1)]

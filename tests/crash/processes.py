@@ -1,0 +1,71 @@
+"""Starts the program in processes of its own, and asks afterwards what they left behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from holdfast.stores.protocol import Store
+from tests.crash.program import BATCH, PAGES
+
+PROGRAM = Path(__file__).parent / "program.py"
+
+
+@contextmanager
+def program(*arguments: Any) -> Iterator[subprocess.Popen[str]]:
+    """Runs the program; at the end of the block it is killed if it still runs."""
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def finish(process: subprocess.Popen[str]) -> None:
+    """Waits for the program to end by itself, and shows what it complained about if it did not end well."""
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 0, complaint
+
+
+def kill_after(process: subprocess.Popen[str], seconds: float) -> None:
+    """Kills the program so long after it said that it is ready, unless it ended by itself before."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n", process.communicate()[1]
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def rows(store: Store, query: str) -> list[tuple[Any, ...]]:
+    with store.transaction() as tx:
+        return sorted(map(tuple, tx.execute(query).fetchall()))
+
+
+def assert_everything_was_done_once(store: Store, count: int) -> None:
+    """Nothing lost, nothing twice: the balance, the kept items, and the rows of every effect."""
+    balance = store.balance("parcels")
+    assert balance.balances
+    assert (balance.expected, balance.done) == (count, count)
+    keys = [f"parcel-{number:05}" for number in range(count)]
+    assert rows(store, "select parcel, page from unpacked") == [(key, page) for key in keys for page in range(PAGES)]
+    assert rows(store, "select parcel, grams from weighed") == [
+        (key, page * 100) for key in keys for page in range(PAGES)
+    ]
+    assert rows(store, "select parcel from sent") == [(key,) for key in keys]
+    assert rows(store, "select parcels from total") == [(count,)]
+    for key in keys[:: max(count // 20, 1)]:
+        kept = [(step, position) for step, position, _ in store.items(store.standing("parcels", BATCH, key).id)]
+        pages = range(PAGES)
+        assert sorted(kept) == sorted(
+            [("unpack", page) for page in pages] + [("weigh", page) for page in pages] + [("send", -1)]
+        )

@@ -1,0 +1,140 @@
+"""What the killed processes run: `python program.py drain URL 4`. Rows and items tell afterwards what was done twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import holdfast
+from holdfast.engine.events import Enlisted
+
+BATCH = "all"
+STURDY = holdfast.Retry(crashes=1000)  # here it is never the document's fault
+PAGES = 3
+
+parcels = holdfast.Pipeline("parcels")
+TABLES = (
+    "create table unpacked (parcel text, page integer)",
+    "create table weighed (parcel text, grams integer)",
+    "create table sent (parcel text, pid integer)",
+    "create table total (parcels integer)",
+    "insert into total values (0)",
+)
+
+
+def sql(tx, statement):
+    return statement if tx.dialect == "sqlite" else statement.replace("?", "%s")
+
+
+@parcels.step(retry=STURDY, commit_every=1)
+def unpack(doc, cursor=0):
+    for page in range(cursor, PAGES):
+        time.sleep(0.001)
+        yield page
+
+
+@unpack.effect
+def keep_pages(tx, doc, pages):
+    tx.executemany(sql(tx, "insert into unpacked values (?, ?)"), [(doc.key, page) for page in pages])
+
+
+@parcels.step(over=unpack, parallel=2, retry=STURDY)
+async def weigh(doc, page):
+    return page * 100
+
+
+@weigh.effect
+def keep_weight(tx, doc, grams):
+    tx.execute(sql(tx, "insert into weighed values (?, ?)"), (doc.key, grams))
+
+
+@parcels.step(retry=STURDY)
+def send(doc):
+    return {"grams": sum(doc.output(weigh))}
+
+
+@send.effect
+def keep_sent(tx, doc, _):
+    tx.execute(sql(tx, "insert into sent values (?, ?)"), (doc.key, os.getpid()))
+    tx.execute("update total set parcels = parcels + 1")
+
+
+sleepwalk = holdfast.Pipeline("sleepwalk")
+
+
+@sleepwalk.step(commit_every=1)
+def walk(doc, cursor=0):
+    """The first worker to come to the second page stops there, as if its machine had been suspended."""
+    for page in range(cursor, PAGES):
+        if page == 1 and _is_first(Path(doc.payload["flag"])):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        yield {"page": page, "by": os.getpid()}
+
+
+@walk.effect
+def keep_walked(tx, doc, pages):
+    rows = [(doc.key, page["page"]) for page in pages]
+    tx.executemany(sql(tx, "insert into unpacked values (?, ?)"), rows)
+
+
+@sleepwalk.step
+def arrive(doc):
+    return os.getpid()
+
+
+@arrive.effect
+def keep_arrival(tx, doc, pid):
+    tx.execute(sql(tx, "insert into sent values (?, ?)"), (doc.key, pid))
+
+
+def _is_first(flag: Path) -> bool:
+    try:
+        flag.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def names(first: int, last: int) -> list[tuple[str, None]]:
+    return [(f"parcel-{number:05}", None) for number in range(first, last)]
+
+
+def prepare(store) -> None:
+    with store.transaction() as tx:
+        for statement in TABLES:
+            tx.execute(statement)
+
+
+def _drain(url: str, threads: str) -> None:
+    with holdfast.open(url) as store:
+        holdfast.drain(parcels, store, threads=int(threads), listeners=(_say_ready,))
+
+
+def _sleepwalk(url: str, lease: str) -> None:
+    with holdfast.open(url) as store:
+        holdfast.drain(sleepwalk, store, threads=1, lease=timedelta(seconds=float(lease)))
+
+
+def _submit_and_die(url: str, count: str, after: str) -> None:
+    def documents():
+        for number, document in enumerate(names(0, int(count))):
+            if number == int(after):
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield document
+
+    with holdfast.open(url) as store:
+        holdfast.submit(parcels, store, batch=BATCH, documents=documents())
+
+
+def _say_ready(event: object) -> None:
+    if isinstance(event, Enlisted):
+        print("ready", flush=True)
+
+
+if __name__ == "__main__":
+    _, verb, *arguments = sys.argv
+    {"drain": _drain, "sleepwalk": _sleepwalk, "submit": _submit_and_die}[verb](*arguments)

@@ -1,0 +1,92 @@
+"""Imports go one way. When one does not, the failure is the sentence that says so."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+SENTENCE = (
+    "core ← stores ← engine ← pipelines, cli, web, aws, ray: imports go one way. core imports nothing of ours; a store "
+    "never imports another store or the engine; the engine knows of stores only stores/protocol.py and "
+    "stores.open_store; testing may import all, and only cli imports it."
+)
+OUTER = ("pipelines", "cli", "web", "aws", "ray")
+MODULES = sorted((SOURCE / "holdfast").rglob("*.py"))
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Names everything of ours that a module imports, wherever in the module it does: `holdfast.stores.open_store`."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names if one.name.partition(".")[0] == "holdfast")
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: write imports in full"
+            if node.module and node.module.partition(".")[0] == "holdfast":
+                yield from (f"{node.module}.{one.name}" for one in node.names)
+
+
+def may_import(importer: str, name: str) -> bool:
+    """Answers whether a module may import a name of ours."""
+    layer = importer.partition(".")[2].partition(".")[0]
+    target = name.partition(".")[2]
+    first = target.partition(".")[0]
+    if layer == "testing" or first == layer == "core" or (not layer and first in ("core", "engine")):
+        return True
+    if layer == "stores":
+        return first == "core" or _within_stores(importer, target)
+    if layer == "engine":
+        return first in ("core", "engine") or target.startswith(("stores.protocol", "stores.open_store"))
+    if layer in OUTER:
+        return first not in OUTER or first == layer
+    return False
+
+
+def _within_stores(importer: str, target: str) -> bool:
+    parts = target.split(".")
+    if parts[0] != "stores":
+        return False
+    own = importer.split(".")[2:3]
+    if not own:
+        return True  # stores/__init__.py chooses one by its URL
+    is_store = (SOURCE / "holdfast" / "stores" / parts[1]).is_dir()
+    return not is_store or parts[1] == own[0]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=dotted)
+def test_imports_go_one_way(path: Path) -> None:
+    wrong = [name for name in imported(path) if not may_import(dotted(path), name)]
+    assert not wrong, f"{dotted(path)} imports {', '.join(wrong)}. {SENTENCE}"
+
+
+@pytest.mark.parametrize(
+    ("importer", "name"),
+    [
+        ("holdfast.core.step", "holdfast.stores.protocol.Store"),
+        ("holdfast.stores.sqlite.work", "holdfast.stores.postgres.work.Work"),
+        ("holdfast.stores.memory.work", "holdfast.engine.report.Report"),
+        ("holdfast.stores.groups", "holdfast.stores.sqlite.SqliteStore"),
+        ("holdfast.engine.worker", "holdfast.stores.sqlite.SqliteStore"),
+        ("holdfast.engine.worker", "holdfast.testing.ManualClock"),
+        ("holdfast.web.pages", "holdfast.cli.words.count"),
+    ],
+)
+def test_the_walk_would_find_a_wrong_import(importer: str, name: str) -> None:
+    assert not may_import(importer, name)
+
+
+def test_importing_holdfast_loads_no_driver_no_terminal_and_no_command_line() -> None:
+    """Import time is resume time. What only some need is imported where it is needed."""
+    heavy = ("rich", "click", "psycopg", "sqlite3", "pytest", "hypothesis", "multiprocessing", "holdfast.cli")
+    code = f"import sys, holdfast; print(*[name for name in {heavy!r} if name in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == []
