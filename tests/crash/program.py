@@ -1,4 +1,4 @@
-"""What the killed processes run: `python program.py drain URL 4`. Rows and items tell afterwards what was done twice."""
+"""What the killed processes run: `python program.py drain URL 4`. Its rows tell afterwards what was done twice."""
 
 from __future__ import annotations
 

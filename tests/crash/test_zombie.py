@@ -6,8 +6,9 @@ import os
 import signal
 from datetime import timedelta
 
-import holdfast
 import pytest
+
+import holdfast
 from tests.crash.processes import finish, program, rows
 from tests.crash.program import BATCH, PAGES, prepare, sleepwalk
 

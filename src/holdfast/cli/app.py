@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.asked import STORE_TROUBLE, Asked, Trouble, common
+from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
 from holdfast.cli.migrate import migrate
 from holdfast.cli.run import run
 from holdfast.cli.show import show
@@ -26,13 +26,21 @@ class App(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            if ctx.invoked_subcommand in ("run", "submit", "work"):
+                _say_how_to_go_on(ctx.obj)
+            raise StoppedAtOnce from interrupt
         except HoldfastError as error:
             if ctx.obj.debug:
                 click.echo(traceback.format_exc(), err=True, nl=False)
             raise Trouble(str(error), code=STORE_TROUBLE if isinstance(error, StoreError) else 2) from error
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(self.commands)  # in the order of a day's work, not of the alphabet
+
+
+def _say_how_to_go_on(asked: Asked) -> None:
+    click.echo(f"Stopped at once; what was committed is saved. Go on with:\n  {asked.same_command('run')}", err=True)
 
 
 @click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"]})

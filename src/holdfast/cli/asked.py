@@ -31,7 +31,11 @@ class Trouble(click.ClickException):
 
     def __init__(self, message: str, *, code: int = USAGE) -> None:
         super().__init__(message)
-        self.exit_code = code
+        self.exit_code = code  # type: ignore[misc]  # click says once for all; ours differ
+
+
+class StoppedAtOnce(BaseException):
+    """Ctrl-C, and nobody waits any longer. Not a KeyboardInterrupt, because click words those in its own way."""
 
 
 class Asked:

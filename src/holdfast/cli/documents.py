@@ -53,7 +53,7 @@ def _refuse_nothing(word: str) -> None:
         return
     if not glob.has_magic(word):
         raise Trouble(f"there is no file or folder {word}; check the path, or give keys on stdin with -")
-    if not any(os.path.isfile(match) for match in glob.iglob(word, recursive=True)):  # noqa: PTH113 - a million times
+    if not any(os.path.isfile(match) for match in glob.iglob(word, recursive=True)):  # noqa: PTH113, PTH207
         raise Trouble(f"no file matches {word}")
 
 
@@ -69,7 +69,7 @@ def _walk(words: Sequence[str], leaving_out: frozenset[str]) -> Iterator[Submitt
         elif os.path.lexists(word):
             yield _file(word)
         else:
-            matches = sorted(match for match in glob.iglob(word, recursive=True) if os.path.isfile(match))  # noqa: PTH113
+            matches = sorted(match for match in glob.iglob(word, recursive=True) if os.path.isfile(match))  # noqa: PTH113, PTH207
             yield from map(_file, matches)
 
 

@@ -36,7 +36,7 @@ def load(spec: str) -> Loaded:
     with telling_their_errors(f"{source} cannot be imported", "mend it and run the command again"):
         module = _from_file(Path(source)) if _is_file(source) else _from_module(source)
     documents = getattr(module, "documents", None)
-    file = Path(module.__file__).absolute() if getattr(module, "__file__", None) else None
+    file = Path(module.__file__).absolute() if module.__file__ else None
     pipeline = _choose(module, source, name)
     _ = pipeline.first  # a pipeline without steps is refused here, not in the middle of a submit
     return Loaded(pipeline, spec, file, documents if callable(documents) else None)
@@ -125,7 +125,7 @@ class telling_their_errors:  # noqa: N801 - reads as what it does
             return
         if isinstance(error, SystemExit):
             raise Trouble(f'{self._what}: it called sys.exit; put that under `if __name__ == "__main__":`') from error
-        if not isinstance(error, (Exception, SystemExit)):
+        if not isinstance(error, Exception):
             return
         story = "".join(traceback.format_list(_their_frames(trace))) + _last_words(error)
         raise Trouble(f"{self._what}; {self._remedy}:\n{story.rstrip()}") from error
@@ -140,5 +140,3 @@ def _last_words(error: Exception) -> str:
 def _their_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
     frames = traceback.extract_tb(trace)
     return [frame for frame in frames if not frame.filename.startswith(("<frozen", OURS, importlib.__path__[0]))]
-
-

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
-from typing import Any, Protocol, TextIO
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import Any, Protocol, Self, TextIO
 
 import click
 import msgspec
@@ -89,13 +89,17 @@ class Progress:
     def __init__(self, display: Display, counts: Counts, budget: Budget) -> None:
         self.display = display
         self.counts = counts
-        self.told = 0
+        self._told: set[str] = set()
         self._budget = budget
         self._told_stopping = False
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look, name="holdfast-progress", daemon=True)
 
     def _look(self) -> None:
+        with suppress(BrokenPipeError):  # nobody looks any more; the work goes on
+            self._look_until_the_end()
+
+    def _look_until_the_end(self) -> None:
         pause = min(self.display.every, 0.25)
         waited = 0.0
         while not self._end.wait(pause):
@@ -109,17 +113,26 @@ class Progress:
 
     def _tell_news(self) -> None:
         while self.counts.failures:
-            failed = self.counts.failures.popleft()
-            self.told += 1
-            if self.told <= MOST_FAILURES or isinstance(self.display, JsonLines):
-                self.display.failure(failed)
-            elif self.told == MOST_FAILURES + 1:
-                self.display.say("More failures are counted, not shown.")
+            self._tell_failure(self.counts.failures.popleft())
         if self._budget.reason in SIGNALS and not self._told_stopping:
             self._told_stopping = True
             self.display.say(STOPPING)
 
-    def __enter__(self) -> Progress:
+    def _tell_failure(self, failed: Failed) -> None:
+        """Tells a document's first failure and its end, of the first few; programs are told all."""
+        if isinstance(self.display, JsonLines):
+            self.display.failure(failed)
+            return
+        this = f"{failed.batch}/{failed.key}/{failed.dead}"
+        if this in self._told or len(self._told) > (MOST_FAILURES if failed.dead else MOST_FAILURES // 2):
+            return  # tries that failed leave room for what is dead in the end
+        self._told.add(this)
+        if len(self._told) > MOST_FAILURES:
+            self.display.say("More failures are counted, not shown.")
+        else:
+            self.display.failure(failed)
+
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -154,7 +167,7 @@ def in_a_line(counts: Counts) -> str:
     speed = counts.rate()
     left = counts.seconds_left(speed)
     share = f" ({counts.ended / counts.total:.0%})" if counts.total else ""
-    said = [f"{counts.done:,} of {count(counts.total, 'document')} done{share}"]
+    said = [f"{counts.ended:,} of {count(counts.total, 'document')}{share}: {counts.done:,} done"]
     said += [f"{number:,} {word}" for number, word in also(counts)]
     said += [f"{rate(speed)}"] if speed else []
     said += [f"about {span(left)} left"] if left else []
@@ -168,7 +181,7 @@ def also(counts: Counts) -> Sequence[tuple[int, str]]:
         (counts.dead, "dead"),
         (counts.paused, "paused"),
         (counts.cancelled, "cancelled"),
-        (counts.again, "to be tried again" if counts.remaining else "tried again"),
+        (counts.again, "tries failed"),
     )
     return [one for one in counted if one[0]]
 

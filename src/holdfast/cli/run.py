@@ -30,6 +30,7 @@ from holdfast.stores.protocol import Store
 @click.pass_obj
 def run(
     asked: Asked,
+    /,
     *,
     pipeline: str,
     documents: tuple[str, ...],

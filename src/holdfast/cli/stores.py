@@ -62,8 +62,12 @@ def known_pipeline(store: Store, name: str) -> str:
         if name in known:
             return name
     if not known:
-        raise Trouble(f"the store {shown(store.url)} has no pipelines yet; `holdfast run` or `holdfast submit` declares one")
-    raise Trouble(f"the store {shown(store.url)} has no pipeline {name!r}{_perhaps(name, known)}; it has: {', '.join(known)}")
+        raise Trouble(
+            f"the store {shown(store.url)} has no pipelines yet; `holdfast run` or `holdfast submit` declares one"
+        )
+    raise Trouble(
+        f"the store {shown(store.url)} has no pipeline {name!r}{_perhaps(name, known)}; it has: {', '.join(known)}"
+    )
 
 
 def known_batch(store: Store, pipeline: str, name: str) -> str:

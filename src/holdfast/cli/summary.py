@@ -62,8 +62,7 @@ class Summary:
         said = [f"{count(report.done, 'document')} done"]
         said += [f"{report.dead:,} dead"] if report.dead else []
         said += [f"{report.paused:,} paused"] if report.paused else []
-        said += [f"{count(report.tried_again, 'failed try')} tried again"] if report.tried_again == 1 else []
-        said += [f"{report.tried_again:,} failed tries tried again"] if report.tried_again > 1 else []
+        said += [f"tried again {count(report.tried_again, 'time')}"] if report.tried_again else []
         said += [f"{count(report.reclaimed, 'document')} taken over from a dead worker"] if report.reclaimed else []
         per_second = report.done / report.seconds if report.seconds > 0 else 0.0
         speed = f" ({rate(per_second)})" if report.done > 1 else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -45,7 +45,7 @@ def _submitting(counts: Counts) -> Text:
 
 
 def _drawn(counts: Counts) -> Group:
-    rows = [_bar(counts), _steps(counts)]
+    rows: list[RenderableType] = [_bar(counts), _steps(counts)]
     if said := ", ".join(f"{number:,} {word}" for number, word in also(counts)):
         rows.append(Text(f"  {said}", style="yellow"))
     return Group(*rows)
@@ -80,5 +80,7 @@ def _steps(counts: Counts) -> Table:
         steps = [step for step in steps if counts.at_step[step] or counts.items[step]][:MOST_STEPS]
     for step in steps:
         kept = counts.items[step]
-        grid.add_row(f"  {step}", count(counts.at_step[step], "document"), f"{count(kept, 'item')} kept" if kept else "")
+        grid.add_row(
+            f"  {step}", count(counts.at_step[step], "document"), f"{count(kept, 'item')} kept" if kept else ""
+        )
     return grid

@@ -11,9 +11,9 @@ from holdfast.core.model import Checkpoint, Output
 from holdfast.core.plan import Shape
 
 
-def count(number: int, noun: str) -> str:
+def count(number: int, noun: str, many: str = "") -> str:
     """Gives "1 document" or "1,203 documents"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {many or noun + 's'}"
 
 
 def span(seconds: float) -> str:

@@ -35,6 +35,7 @@ from holdfast.stores.protocol import Store
 @click.pass_obj
 def work(
     asked: Asked,
+    /,
     *,
     pipeline: str,
     batch: str | None,

@@ -28,7 +28,7 @@ UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|m|h|d)?")
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
     """A length of time as people write it: 90, 30s, 15m, 1h30m."""
 
     name = "duration"
@@ -87,7 +87,6 @@ def worked(
     try:
         return work(loaded.pipeline, store, budget=budget, listeners=(roster, progress.counts), **how)
     except KeyboardInterrupt:
-        progress.display.say("Stopped at once. What was committed is saved; run the same command to go on.")
         roster.leave(store)
         raise
 
@@ -136,8 +135,10 @@ def going_on_later(asked: Asked, *words: str) -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        told = type(error)(f"{str(error).rstrip('.')}. What was committed is safe; when that is mended, go on with: "
-                           f"{asked.same_command(*words)}")
+        told = type(error)(
+            f"{str(error).rstrip('.')}. What was committed is safe; when that is mended, go on with: "
+            f"{asked.same_command(*words)}"
+        )
         raise told from error
 
 

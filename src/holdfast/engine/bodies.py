@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from holdfast.core.codec import Kept, checked_json
 from holdfast.core.document import Document
@@ -54,6 +53,14 @@ class StoreReader:
         return self.claim.document_id, generation, self._plan.step_ids[step]
 
 
+@runtime_checkable
+class Closable(Protocol):
+    """A stream that can be left in the middle: a generator, or one that is open in a child."""
+
+    def close(self) -> None:
+        """Lets it clean up."""
+
+
 class Desk:
     """One document in hand: what its bodies see, and the stream that may be running for it."""
 
@@ -61,7 +68,7 @@ class Desk:
         self.pipeline = pipeline
         self.document = document
         self.stopping = stopping
-        self.stream: Generator[Any, None, None] | AsyncGenerator[Any, None] | None = None
+        self.stream: Generator[Any, None, None] | AsyncGenerator[Any, None] | Closable | None = None
         self.began: dict[int, float] = {}  # when calls began, by their identity
 
     def run(self, call: Call) -> Any:
@@ -142,7 +149,7 @@ class Desk:
     def close(self) -> None:
         """Lets a stream that was left in the middle clean up."""
         stream, self.stream = self.stream, None
-        if inspect.isgenerator(stream):
+        if stream is not None and isinstance(stream, Closable):
             with suppress(Exception):  # one that swallows our goodbye is left to itself: what it gave is safe
                 stream.close()
 

@@ -90,9 +90,10 @@ class Compute(Struct, frozen=True):
 
 
 class Commit(Struct, frozen=True):
-    """Make this move durable, and tell me the answer."""
+    """Make this move durable, and tell me the answer. Start these calls meanwhile."""
 
     move: Move
+    ahead: Sequence[Call] = ()
 
 
 class GiveBack(Struct, frozen=True):

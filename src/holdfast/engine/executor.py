@@ -105,17 +105,19 @@ class _Executor:
             cursor = self.at.cursor  # a restart begins without one
         if cursor is not None:
             position = yield from self.compute(MeasureExtent(step.name))
-        while True:
-            pulled: Pulled = yield from self.compute(PullStream(step.name, cursor, position))
+        pulled: Pulled = yield from self.compute(PullStream(step.name, cursor, position))
+        while not pulled.exhausted:
             effect = self.effect(step, pulled.values) if pulled.values else None
-            if pulled.exhausted:
-                yield from self.finish(step, pulled.items, effect)
-                return
-            if pulled.cursor != cursor:
-                yield from self.go_on(step, pulled.cursor, pulled.items, effect)
             if pulled.error is not None:
+                if pulled.cursor != cursor:
+                    yield from self.go_on(step, pulled.cursor, pulled.items, effect)
                 raise self.judged(step, pulled.error)
-            cursor, position = pulled.cursor, pulled.position
+            cursor = pulled.cursor
+            ahead = PullStream(step.name, cursor, pulled.position)  # the next items come while these are committed
+            yield from self.go_on(step, cursor, pulled.items, effect, ahead=(ahead,))
+            pulled = yield from self.await_started()
+        effect = self.effect(step, pulled.values) if pulled.values else None
+        yield from self.finish(step, pulled.items, effect)
 
     def _over(self, step: AnyStep) -> Run:
         assert step.options.over is not None
@@ -127,20 +129,34 @@ class _Executor:
 
     def compute(self, call: Call) -> Generator[Request, Any, Any]:
         """Runs one call to its result; an error is judged."""
-        events: Sequence[Event] = yield Compute((call,))
+        return self._result((yield Compute((call,))))
+
+    def await_started(self) -> Generator[Request, Any, Any]:
+        """Waits for the call that was started ahead."""
+        return self._result((yield Compute()))
+
+    def _result(self, events: Sequence[Event]) -> Any:
         (event,) = events
         if isinstance(event, Raised):
-            raise self.judged(self.pipeline[call.step], event.error)
+            raise self.judged(self.pipeline[event.call.step], event.error)
         return event.result
 
-    def go_on(self, step: AnyStep, cursor: Any, items: Sequence[Item], effect: Effect | None, **more: Any) -> Run:
+    def go_on(
+        self,
+        step: AnyStep,
+        cursor: Any,
+        items: Sequence[Item],
+        effect: Effect | None,
+        *,
+        ahead: Sequence[Call] = (),
+        **more: Any,
+    ) -> Run:
         """Moves further inside the step."""
         after = Checkpoint(self.at.generation, step.name, cursor, self.at.moves + 1)
-        yield from self._commit(
-            step, Move(self.claim, self.at, after, items=items, effect=effect, timeout=step.deadline, **more)
-        )
+        move = Move(self.claim, self.at, after, items=items, effect=effect, timeout=step.deadline, **more)
+        yield from self._commit(step, Commit(move, ahead))
 
-    def finish(self, step: AnyStep, items: Sequence[Item], effect: Effect | None, **more: Any) -> Run:
+    def finish(self, step: AnyStep, items: Sequence[Item], effect: Effect | None) -> Run:
         """Moves to the step's one successor, to a gate, or to the end."""
         successor = self.pipeline.after(step.name)
         moves = self.at.moves + 1
@@ -150,18 +166,17 @@ class _Executor:
         if successor and successor.kind == "gate":
             state, reason = "paused", _waits_at(successor)
         timeout = successor.deadline if successor else None
-        yield from self._commit(
-            step, Move(self.claim, self.at, after, state, items, effect=effect, timeout=timeout, reason=reason, **more)
-        )
+        move = Move(self.claim, self.at, after, state, items, effect=effect, timeout=timeout, reason=reason)
+        yield from self._commit(step, Commit(move))
         if state == "paused":
             self.at = Checkpoint(self.at.generation, None, None, moves)  # nothing more to do for this worker
 
-    def _commit(self, step: AnyStep, move: Move) -> Run:
-        answer: Answer = yield Commit(move)
+    def _commit(self, step: AnyStep, request: Commit) -> Run:
+        answer: Answer = yield request
         if isinstance(answer, Refused):
             raise self.judged(step, answer.error)
         assert isinstance(answer, Accepted)
-        self.at = move.after
+        self.at = request.move.after
         self.attempts, self.crashes = 1, 0
 
     def effect(self, step: AnyStep, value: Any) -> Effect | None:

@@ -6,7 +6,6 @@ nothing that is finished waits for longer than a few milliseconds of other work.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import defaultdict, deque
 from collections.abc import Coroutine, Iterable
@@ -18,6 +17,8 @@ from holdfast.engine.bodies import Desk
 from holdfast.engine.calls import Call, Event, PullStream, Raised, Returned, RunValue, RunWindow
 
 if TYPE_CHECKING:
+    import asyncio  # a third of the time that `import holdfast` takes, so it waits for the first async body
+
     from holdfast.engine.isolation import Nursery
 
 PATIENCE = 0.002
@@ -146,6 +147,8 @@ class Runners:
 
     def _start_on_loop(self, desk: Desk, call: Call) -> None:
         if self._loop is None:
+            import asyncio
+
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=_run_loop, args=(self._loop,), name="holdfast-loop", daemon=True).start()
         self._loop.call_soon_threadsafe(self._begin_task, desk, call)
@@ -168,7 +171,8 @@ class Runners:
         except BaseException as error:  # noqa: BLE001 - as above
             event = Raised(call, error)
         if not self._finished:
-            asyncio.get_running_loop().call_soon(self._hand_over)
+            assert self._loop is not None
+            self._loop.call_soon(self._hand_over)
         self._finished.append((desk, event))
 
     def _hand_over(self) -> None:
@@ -177,10 +181,14 @@ class Runners:
 
 
 def _is_async(desk: Desk, call: Call) -> bool:
-    return isinstance(call, (RunValue, PullStream, RunWindow)) and desk.pipeline[call.step].is_async
+    step = desk.pipeline[call.step]
+    here = step.is_async and step.options.runs_in == "thread"  # a child has a loop of its own
+    return here and isinstance(call, (RunValue, PullStream, RunWindow))
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    import asyncio
+
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
@@ -190,6 +198,8 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    import asyncio
+
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()
@@ -199,4 +209,6 @@ def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _gather(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    import asyncio
+
     await asyncio.gather(*tasks, return_exceptions=True)

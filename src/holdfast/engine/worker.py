@@ -102,9 +102,10 @@ class InHand(Desk):
         self.run_of: Run = advance(pipeline, claim, document, who=who)
         self.heard: list[Event] = []
         self.committing = False
-        self.calls: dict[int, tuple[Call, float]] = {}  # by identity: the calls that are out, and how long they may take
+        self.calls: dict[
+            int, tuple[Call, float]
+        ] = {}  # by identity: the calls that are out, and how long they may take
         self.admitted = ""
-
 
     def forget(self, call: Call) -> bool:
         """Strikes a call off. Answers whether it was struck off before."""
@@ -210,12 +211,18 @@ class Worker:
             self._hear(desk, event)
         self._expire()
         self._ask_at_the_door()
+        self._start_jobs()
         self._commit()
         self._give_back()
 
     def _hear(self, desk: Desk, event: Event) -> None:
-        if not isinstance(desk, InHand) or desk not in self._hand or desk.forget(event.call):
+        assert isinstance(desk, InHand)
+        if desk.forget(event.call):
             return  # it was given up meanwhile: too late
+        if desk not in self._hand:
+            if not desk.calls:
+                desk.close()
+            return
         desk.heard.append(event)
         if not desk.committing:
             self._tell_events(desk)
@@ -235,9 +242,11 @@ class Worker:
         match request:
             case Compute(calls):
                 self._compute(desk, calls)
-            case Commit(move):
+            case Commit(move, ahead):
                 desk.committing = True
                 self._group.append((desk, move))
+                if ahead and not self._stopping:
+                    self._run(desk, ahead)
             case GiveBack(ending):
                 self._end(desk, ending)
             case Rewind(to, reason):

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -48,7 +48,9 @@ GROWTH = 256 * 1024 * 1024
 TIDYING = 5
 """Seconds that a stream which is left in the middle may take to clean up."""
 
-_calls = {kind.__name__: msgspec.json.Decoder(kind) for kind in (RunValue, PullStream, RunWindow, AskVerify)}
+_calls: dict[str, msgspec.json.Decoder[Any]] = {
+    kind.__name__: msgspec.json.Decoder(kind) for kind in (RunValue, PullStream, RunWindow, AskVerify)
+}
 _card = msgspec.json.Decoder(Card)
 _json = msgspec.json.Encoder().encode
 
@@ -201,9 +203,13 @@ class Child:
         stream: Any = desk.stream
         with suppress(Exception):
             if self.loop is not None and hasattr(stream, "aclose"):
-                self.loop.run(stream.aclose())
+                self.loop.run(_close(stream))
         desk.close()
         flush_output()
+
+
+async def _close(stream: AsyncGenerator[Any, None]) -> None:
+    await stream.aclose()
 
 
 def _rows(step: AnyStep, produced: Produced) -> Rows:
@@ -213,10 +219,8 @@ def _rows(step: AnyStep, produced: Produced) -> Rows:
     what = f"what step {step.name!r} returned to its effect"
     value = produced.value
     if step.kind == "over" and not step.options.size:
-        return [(0, step.codec_of_item.encode(value, what=what))]
-    if isinstance(value, (list, tuple)) and (value or step.kind == "over") and type(value) is not tuple:
-        return _encoded(step, value, what)
-    if step.kind == "over":
+        return _encoded(step, [value], what)
+    if step.kind == "over" or (isinstance(value, list) and value):
         return _encoded(step, value, what)
     return [(WHOLE, step.codec_of_whole.encode(value, what=what))]
 

@@ -9,16 +9,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 try:
+    import ctypes
     import fcntl
     import resource
-except ModuleNotFoundError:  # Windows: nothing here is called, for there is no fork
-    pass
+
+    _prctl: Any = ctypes.CDLL(None).prctl  # found once: every child would else look for it again
+except (ImportError, OSError, AttributeError, TypeError):  # macOS has no prctl; on Windows nothing here is called
+    _prctl = None
 
 STATM = Path("/proc/self/statm")
 DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of Linux."""
+FIRST_TO_GO = 500
+"""Of 1000: how much rather a child is taken than others when the machine runs out of memory."""
 
 
 def can_limit_memory() -> bool:
@@ -112,17 +118,16 @@ def flush_output() -> None:
 
 def die_with(parent: int) -> None:
     """Lets the system kill this process when its parent dies, where it can (Linux)."""
-    if sys.platform == "linux":
-        with suppress(ImportError, OSError, AttributeError):
-            import ctypes
-
-            ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    if _prctl is not None:
+        _prctl(DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(0)  # it died before we asked
 
 
 def offer_to_the_oom_killer() -> None:
     """When the machine runs out of memory, lets the system take this process rather than the worker."""
-    score = Path("/proc/self/oom_score_adj")
     with suppress(OSError):
-        score.write_text(str(max(500, int(score.read_text()))))
+        score = os.open("/proc/self/oom_score_adj", os.O_RDWR)  # bare calls: every child comes by here
+        if int(os.read(score, 16)) < FIRST_TO_GO:
+            os.pwrite(score, b"%d" % FIRST_TO_GO, 0)
+        os.close(score)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Struct
 
@@ -86,9 +87,9 @@ def _loaded(name: str) -> type[BaseException] | None:
 
 def _rebuilt(cls: type[BaseException], told: Told) -> BaseException | None:
     """Makes an error without its `__init__`, whose arguments nobody knows; None where that cannot be done."""
-    builtin = next(base for base in cls.__mro__ if base.__module__ == "builtins")
+    builtin: Any = next(base for base in cls.__mro__ if base.__module__ == "builtins")
     try:
-        error: BaseException = builtin.__new__(cls, told.story.message)  # type: ignore[call-arg, arg-type]
+        error: BaseException = builtin.__new__(cls, told.story.message)
         _dress(error, told)
     except Exception:  # noqa: BLE001 - a class may forbid all of this; then its base has to do
         return None

@@ -104,6 +104,10 @@ Answer = Gave | Yielded | Verified | Failed
 Message = Task | Found | Measured | Question | Answer
 
 
+_encode = msgspec.msgpack.Encoder().encode
+_decode: Callable[[Any], Message] = msgspec.msgpack.Decoder(Message).decode  # made once: it takes milliseconds
+
+
 class Hangup(Exception):
     """The other side is gone."""
 
@@ -113,14 +117,12 @@ class Talk:
 
     def __init__(self, connection: socket) -> None:
         self._connection = connection
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._decode: Callable[[Any], Message] = msgspec.msgpack.Decoder(Message).decode
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
 
     def say(self, message: Message) -> None:
         """Sends one message."""
-        frame = self._encode(message)
+        frame = _encode(message)
         length = LENGTH.pack(len(frame))
         try:
             if len(frame) <= SMALL:
@@ -134,7 +136,7 @@ class Talk:
     def hear(self) -> Message:
         """Waits for one message."""
         (length,) = LENGTH.unpack(self._receive(LENGTH.size))
-        return self._decode(self._receive(length))
+        return _decode(self._receive(length))
 
     def wait(self, seconds: float) -> bool:
         """Waits so long for something to hear. Answers whether there is."""

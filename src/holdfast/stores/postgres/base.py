@@ -7,14 +7,15 @@ tests, comes first: coalesce(..., now()).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from holdfast.core.codec import Kept, encode_json
 from holdfast.stores.postgres.arrays import numbers, texts
-from holdfast.stores.postgres.connection import Connections, Db
+from holdfast.stores.postgres.connection import Connections, Db, Tx
 from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import Query, load
 
@@ -37,6 +38,11 @@ class Base:
         if self._clock:
             return self._clock()
         return moment(self._db.reading(lambda db: db.execute(SQL["now"]).fetchall())[0][0])
+
+    @contextmanager
+    def transaction(self) -> Iterator[Tx]:
+        with self._db.transaction() as db:
+            yield Tx(db)
 
     def close(self) -> None:
         self._db.close()

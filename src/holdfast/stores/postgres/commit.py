@@ -126,10 +126,10 @@ def _one_by_document(moves: Sequence[Move], commit: Callable[[Sequence[Move]], l
 
 
 def _are_more_than_items(moves: Sequence[Move]) -> bool:
-    """Whether one statement is not enough for them. Lists, not generators: this looks at every move there is."""
+    """Whether one statement is not enough for them."""
     return (
-        any([move.effect is not None or move.asides or move.mended for move in moves])
-        or any([_ends_a_later_generation(move) for move in moves if move.after.generation])
+        any(move.effect is not None or move.asides or move.mended for move in moves)
+        or any(move.after.generation and _ends_a_later_generation(move) for move in moves)
         or max([len(item.value) for move in moves for item in move.items], default=0) > BIG
     )
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from random import random
@@ -49,6 +50,7 @@ OPTIONS: dict[str, Any] = {
 """What a URL that does not say otherwise means: a silent network is noticed within a minute, not in hours."""
 
 BEGIN = "begin; select pg_current_xact_id()::text"
+BEGIN_TO_READ = "begin isolation level repeatable read, read only; select '0'"
 FATE = "select pg_xact_status(%(xid)s::xid8)"
 DISMISS = """
 select pg_terminate_backend(pid, 5000)
@@ -109,27 +111,44 @@ class Connections:
         self.name = _without_password(url)
         self._url = url
         self._local = threading.local()
-        self._opened: dict[tuple[int, threading.Thread], Link] = {}
+        self._opened: dict[threading.Thread, Link] = {}
+        self._inherited: list[Link] = []
         self._answered = False
         self._closed = False
+        _ALL.add(self)
 
     def once(self, work: Callable[[Db], T]) -> T:
         """Does what must not be repeated blindly. Raises ConnectionLost when it is not known whether it was done."""
-        db = self._mine()
-        with own_words(db, self.name):
-            return work(db)
+        return self._ask(self._idle(), work)
 
     def reading(self, work: Callable[[Db], T]) -> T:
         """Does what only reads, again when the connection was lost."""
-        return self.again(lambda: self.once(work))
+        return self.again(lambda: self._ask(self._mine(), work))
 
     def reading_one_moment(self, work: Callable[[Db], T]) -> T:
         """Does what reads with several statements, all of the same moment."""
-        return self.again(lambda: self._transact("begin isolation level repeatable read, read only", work))
+        return self._transact(BEGIN_TO_READ, work)
 
     def writing(self, work: Callable[[Db], T]) -> T:
-        """Does all of it in one transaction, or nothing; and it is known which, also when a connection is lost."""
-        return self.again(lambda: self._transact(BEGIN, work))
+        """Does all of it in one transaction, or nothing; again when it was nothing and the connection was lost."""
+        return self._transact(BEGIN, work)
+
+    @contextmanager
+    def transaction(self, begin: str = BEGIN) -> Iterator[Db]:
+        """One transaction, committed at the end. Whether it was is known, also when the connection is lost then."""
+        db, xid = self.again(lambda: self._begin(begin))
+        with own_words(db, self.name):
+            try:
+                yield db
+            except BaseException:
+                _roll_back(db)
+                raise
+        try:
+            with own_words(db, self.name):
+                _commit(db)
+        except ConnectionLost:
+            if not self._was_committed(xid):
+                raise
 
     def again(self, attempt: Callable[[], T]) -> T:
         """Tries again what was lost or collided, a few times."""
@@ -143,33 +162,37 @@ class Connections:
     def close(self) -> None:
         """Closes every connection of this process."""
         self._closed = True
-        for key, link in list(self._opened.items()):
-            if link.pid == os.getpid():
-                link.db.close()
-                del self._opened[key]
+        self._close_those(lambda _: True)
+
+    def leave_to_parent(self) -> None:
+        """Lets go, in a forked child, of the parent's sockets: the server should notice when the parent dies."""
+        for link in self._opened.values():
+            with suppress(psycopg.Error, OSError):
+                os.close(link.db.pgconn.socket)
+        self._inherited += self._opened.values()
+        self._opened = {}
 
     def _transact(self, begin: str, work: Callable[[Db], T]) -> T:
-        db = self._mine()
-        if db.pgconn.transaction_status != TransactionStatus.IDLE:
-            raise StoreError("an effect called the store that runs it; an effect writes through the tx it is given")
-        with own_words(db, self.name):
-            try:
-                xid = _begin(db, begin)
-                answer = work(db)
-            except BaseException:
-                _roll_back(db)
-                raise
-        try:
-            with own_words(db, self.name):
-                _commit(db)
-        except ConnectionLost:
-            if not self._was_committed(xid):
-                raise
-        return answer
+        def attempt() -> T:
+            with self.transaction(begin) as db:
+                return work(db)
 
-    def _was_committed(self, xid: str | None) -> bool:
-        if xid is None:
-            return False
+        return self.again(attempt)
+
+    def _begin(self, begin: str) -> tuple[Db, str]:
+        def ask(db: Db) -> tuple[Db, str]:
+            begun = db.execute(begin)
+            begun.nextset()
+            ((xid,),) = begun.fetchall()
+            return db, xid
+
+        return self._ask(self._idle(), ask)
+
+    def _ask(self, db: Db, work: Callable[[Db], T]) -> T:
+        with own_words(db, self.name):
+            return work(db)
+
+    def _was_committed(self, xid: str) -> bool:
         try:
             fate = self.reading(lambda db: db.execute(FATE, {"xid": xid}).fetchone())
         except InvalidParameterValue:  # a standby took over that never heard of the transaction
@@ -177,6 +200,12 @@ class Connections:
         if fate == ("in progress",):
             raise StoreGone(f"{self.name} lost a connection and cannot tell yet whether its last write was kept")
         return fate == ("committed",)
+
+    def _idle(self) -> Db:
+        db = self._mine()
+        if db.pgconn.transaction_status != TransactionStatus.IDLE:
+            raise StoreError("an effect called the store that runs it; an effect writes through the tx it is given")
+        return db
 
     def _mine(self) -> Db:
         link: Link | None = getattr(self._local, "link", None)
@@ -187,7 +216,7 @@ class Connections:
         if self._closed:
             raise StoreGone(f"the store {self.name} was closed")
         self._local.link = fresh = self._replacement(link) if link else self._link()
-        self._opened[fresh.pid, threading.current_thread()] = fresh
+        self._opened[threading.current_thread()] = fresh
         return fresh.db
 
     def _replacement(self, lost: Link) -> Link:
@@ -203,7 +232,7 @@ class Connections:
         return fresh
 
     def _link(self) -> Link:
-        self._close_those_of_ended_threads()
+        self._close_those(lambda thread: not thread.is_alive())
         mark = f"holdfast {token_hex(6)}"
         return Link(os.getpid(), self._connect(mark), mark)
 
@@ -224,16 +253,22 @@ class Connections:
                 self._answered = True
                 return db
 
-    def _close_those_of_ended_threads(self) -> None:
-        for key, link in list(self._opened.items()):
-            if link.pid == os.getpid() and not key[1].is_alive():
+    def _close_those(self, wanted: Callable[[threading.Thread], bool]) -> None:
+        for thread, link in list(self._opened.items()):
+            if wanted(thread):
                 link.db.close()
-                self._opened.pop(key, None)
+                self._opened.pop(thread, None)
 
 
-def _begin(db: Db, begin: str) -> str | None:
-    cursor = db.execute(begin)
-    return str(cursor.fetchone()[0]) if cursor.nextset() else None  # type: ignore[index]
+_ALL: weakref.WeakSet[Connections] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for connections in list(_ALL):
+        connections.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _commit(db: Db) -> None:

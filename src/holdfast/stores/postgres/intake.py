@@ -73,7 +73,6 @@ class Intake(Base):
                 db.execute(SQL["change_documents"], place | columns)
             return Receipt(len(new), len(changed), unchanged)
 
-        _refuse_nul(documents)
         return self._db.writing(submit)
 
     def _open_batch(self, db: Db, plan: Plan, batch: str) -> int:
@@ -100,12 +99,3 @@ def _columns(documents: Sequence[NewDocument]) -> dict[str, Any]:
         "fingerprints": texts([one.fingerprint for one in documents]),
         "priorities": numbers([one.priority for one in documents]),
     }
-
-
-def _refuse_nul(documents: Sequence[NewDocument]) -> None:
-    for one in documents:
-        if "\0" in one.key or "\0" in one.fingerprint:
-            raise StoreError(
-                f"the key {one.key!r} or its fingerprint {one.fingerprint!r} has the character NUL in it, which "
-                "PostgreSQL cannot keep; name the document without it"
-            )

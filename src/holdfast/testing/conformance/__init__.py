@@ -15,57 +15,84 @@ import pytest
 
 _PARTS = (
     "base",
-    "intake",
-    "plans",
     "claims",
     "commits",
+    "decisions",
     "effects",
     "endings",
-    "rewinds",
+    "intake",
     "kept",
-    "limits",
     "ledger",
+    "limits",
     "liveness",
-    "decisions",
+    "plans",
     "races",
+    "rewinds",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from holdfast.testing.conformance.base import Conformance, Desk, OpenStore  # noqa: E402
-from holdfast.testing.conformance.claims import ClaimConformance  # noqa: E402
-from holdfast.testing.conformance.commits import CommitConformance  # noqa: E402
-from holdfast.testing.conformance.decisions import DecisionConformance  # noqa: E402
+from holdfast.testing.conformance.claims import (  # noqa: E402
+    AttemptConformance,
+    ClaimConformance,
+    SuspectConformance,
+    WorkerConformance,
+)
+from holdfast.testing.conformance.commits import CheckConformance, CommitConformance, FenceConformance  # noqa: E402
+from holdfast.testing.conformance.decisions import (  # noqa: E402
+    CancelConformance,
+    DecisionConformance,
+    RedriveConformance,
+    WakeConformance,
+)
 from holdfast.testing.conformance.effects import EffectConformance  # noqa: E402
 from holdfast.testing.conformance.endings import EndingConformance  # noqa: E402
-from holdfast.testing.conformance.intake import IntakeConformance  # noqa: E402
-from holdfast.testing.conformance.kept import KeptConformance  # noqa: E402
+from holdfast.testing.conformance.intake import ChangeConformance, IntakeConformance  # noqa: E402
+from holdfast.testing.conformance.kept import AsideConformance, KeptConformance  # noqa: E402
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from holdfast.testing.conformance.limits import LimitConformance  # noqa: E402
 from holdfast.testing.conformance.liveness import LivenessConformance  # noqa: E402
-from holdfast.testing.conformance.plans import PlanConformance  # noqa: E402
+from holdfast.testing.conformance.plans import PlanConformance, RenameConformance, ShapeConformance  # noqa: E402
 from holdfast.testing.conformance.races import RaceConformance  # noqa: E402
 from holdfast.testing.conformance.rewinds import RewindConformance  # noqa: E402
 
 
 class StoreConformance(
     IntakeConformance,
+    ChangeConformance,
     PlanConformance,
+    RenameConformance,
+    ShapeConformance,
     ClaimConformance,
+    AttemptConformance,
+    SuspectConformance,
+    WorkerConformance,
     CommitConformance,
+    FenceConformance,
+    CheckConformance,
     EffectConformance,
     EndingConformance,
     RewindConformance,
     KeptConformance,
+    AsideConformance,
     LimitConformance,
     LedgerConformance,
     LivenessConformance,
     DecisionConformance,
+    CancelConformance,
+    RedriveConformance,
+    WakeConformance,
     RaceConformance,
 ):
     """All that a store has to do."""
 
 
 __all__ = [
+    "AsideConformance",
+    "AttemptConformance",
+    "CancelConformance",
+    "ChangeConformance",
+    "CheckConformance",
     "ClaimConformance",
     "CommitConformance",
     "Conformance",
@@ -73,6 +100,7 @@ __all__ = [
     "Desk",
     "EffectConformance",
     "EndingConformance",
+    "FenceConformance",
     "IntakeConformance",
     "KeptConformance",
     "LedgerConformance",
@@ -81,6 +109,12 @@ __all__ = [
     "OpenStore",
     "PlanConformance",
     "RaceConformance",
+    "RedriveConformance",
+    "RenameConformance",
     "RewindConformance",
+    "ShapeConformance",
     "StoreConformance",
+    "SuspectConformance",
+    "WakeConformance",
+    "WorkerConformance",
 ]

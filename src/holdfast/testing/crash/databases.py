@@ -1,112 +1,118 @@
-"""Fresh databases, one for every run: copies of one that was prepared once."""
+"""Fresh databases, one for every run, with the schema and the user's tables in them."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
 from holdfast.core.errors import StoreError
 
 
 class Databases(Protocol):
-    """Makes databases and takes them away again."""
-
-    template: str
-    """The URL of the one that is prepared, and then copied."""
+    """Makes databases, one after the other."""
 
     def fresh(self) -> str:
-        """Copies the prepared one and gives the URL of the copy."""
-
-    def drop(self, url: str) -> None:
-        """Takes a copy away."""
+        """Makes a database in which nothing has run yet, and gives its URL. The one before is gone then."""
 
 
 @contextmanager
-def databases(store: str, folder: Path) -> Iterator[Databases]:
-    """Gives fresh databases of the kind that a URL names: `sqlite`, or the URL of a PostgreSQL database."""
+def databases(store: str, folder: Path, *, prepare: Callable[[str], None]) -> Iterator[Databases]:
+    """Gives databases of the kind that is asked for: `sqlite`, or the URL of a PostgreSQL database."""
     scheme = store.partition(":")[0]
     if scheme == "sqlite":
-        yield SqliteFiles(folder)
+        yield SqliteFiles(folder, prepare)
     elif scheme in ("postgresql", "postgres"):
-        fresh = PostgresDatabases(store)
+        fresh = PostgresDatabase(store, prepare)
         try:
             yield fresh
         finally:
-            fresh.drop_all()
+            fresh.drop()
     else:
         raise StoreError(
-            f"the crash test needs a store that outlives its process: sqlite or postgresql://..., not {store!r}"
+            f"the crash test needs a store that outlives its process: sqlite or postgresql://, not {store!r}"
         )
 
 
 class SqliteFiles:
-    """SQLite files in a folder of their own."""
+    """Copies of one SQLite file that was prepared once."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._made = 0
+    def __init__(self, folder: Path, prepare: Callable[[str], None]) -> None:
+        self._run = folder / "run"
         self._prepared = folder / "prepared.db"
-        self.template = _url(self._prepared)
+        prepare(_url(self._prepared))
 
     def fresh(self) -> str:
-        self._made += 1
-        path = self._folder / f"run{self._made}" / "run.db"
-        path.parent.mkdir()
-        shutil.copyfile(self._prepared, path)
-        return _url(path)
-
-    def drop(self, url: str) -> None:
-        shutil.rmtree(Path(urlsplit(url).path[1:]).parent, ignore_errors=True)
+        shutil.rmtree(self._run, ignore_errors=True)
+        self._run.mkdir()
+        shutil.copyfile(self._prepared, self._run / "run.db")
+        return _url(self._run / "run.db")
 
 
 def _url(path: Path) -> str:
     return f"sqlite:///{quote(str(path))}?synchronous=normal"  # a kill loses no page that was written; power might
 
 
-class PostgresDatabases:
-    """Databases on a server, made and dropped through a connection to the one that the URL names."""
+class PostgresDatabase:
+    """One database of our own, emptied and prepared again for every run: copying one takes longer."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._name = f"hf_crash_{token_hex(4)}"
-        self._made: list[str] = []
-        self.template = self._create(self._name, "")
+    def __init__(self, url: str, prepare: Callable[[str], None]) -> None:
+        self._server = url
+        self._name = f"crashtest_{token_hex(4)}"
+        self._url = urlsplit(url)._replace(path=f"/{self._name}").geturl()
+        self._prepare = prepare
+        self._run(url, f"create database {self._name}")
 
     def fresh(self) -> str:
-        return self._create(f"{self._name}_{len(self._made)}", f"template {self._name}")
+        self._run(self._url, EMPTY)
+        self._prepare(self._url)
+        return self._url
 
-    def drop(self, url: str) -> None:
-        self._run(f"drop database if exists {_database(url)} with (force)")
+    def drop(self) -> None:
+        """Takes the database away."""
+        self._run(self._server, f"drop database {self._name} with (force)")
 
-    def drop_all(self) -> None:
-        """Takes the prepared one away too."""
-        for url in reversed(self._made):
-            self.drop(url)
-
-    def _create(self, name: str, source: str) -> str:
-        self._run(f"create database {name} {source}")
-        url = urlsplit(self._url)._replace(path=f"/{name}").geturl()
-        self._made.append(url)
-        return url
-
-    def _run(self, statement: str) -> None:
+    def _run(self, url: str, statement: Any) -> None:
         try:
             import psycopg
         except ModuleNotFoundError as error:
             raise StoreError("PostgreSQL needs one more package: pip install 'holdfast[postgres]'") from error
         try:
-            with psycopg.connect(self._url, autocommit=True) as connection:
+            with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute(statement)
         except psycopg.Error as error:
             raise StoreError(
-                f"the crash test makes a database for every run, but could not {statement!r}: {error}"
+                f"the crash test needs a database of its own, and it could not be made: {error}"
             ) from error
 
 
-def _database(url: str) -> str:
-    return urlsplit(url).path[1:]
+EMPTY = """
+set client_min_messages = error;
+
+-- what a killed run left behind
+select pg_terminate_backend(pid)
+  from pg_stat_activity
+ where datname = current_database()
+   and pid <> pg_backend_pid();
+
+do $$
+declare
+  name text;
+begin
+  for name in
+    select nspname
+      from pg_namespace
+     where nspname <> 'information_schema'
+       and left(nspname, 3) <> 'pg_'
+  loop
+    execute format('drop schema %I cascade', name);
+  end loop;
+end
+$$;
+
+create schema public;
+"""

@@ -11,7 +11,7 @@ from time import monotonic
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.api import Submittable
 from holdfast.testing.crash.compare import differences
-from holdfast.testing.crash.databases import databases
+from holdfast.testing.crash.databases import Databases, databases
 from holdfast.testing.crash.report import CrashReport, Difference, Differs, Finding, Point, Progress
 from holdfast.testing.crash.runs import Prepare, Ran, Trial
 from holdfast.testing.crash.snapshot import Snapshot
@@ -50,18 +50,22 @@ def crashtest(
     progress: Callable[[Progress], object] = lambda _: None,
 ) -> CrashReport:
     """Does what `crash_everywhere` does, answers what it found, good or bad, and says meanwhile how far it is."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as name, databases(store, Path(name)) as fresh:
-        trial = Trial(pipeline, list(documents), databases=fresh, folder=Path(name), ignore=ignore)
-        trial.prepare(prepare)
-        return _Test(pipeline.name, trial, progress).run(points)
+    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as name:
+        folder = Path(name)
+        trial = Trial(pipeline, list(documents), prepare=prepare, ignore=ignore, folder=folder)
+        with databases(store, folder, prepare=trial.prepare) as fresh:
+            return _Test(pipeline.name, trial, fresh, progress).run(points)
 
 
 class _Test:
     """One crash test: what it expects, and what it has found so far."""
 
-    def __init__(self, pipeline: str, trial: Trial, progress: Callable[[Progress], object]) -> None:
+    def __init__(
+        self, pipeline: str, trial: Trial, databases: Databases, progress: Callable[[Progress], object]
+    ) -> None:
         self._pipeline = pipeline
         self._trial = trial
+        self._databases = databases
         self._progress = progress
         self._began = monotonic()
         self._kills = 0
@@ -70,7 +74,8 @@ class _Test:
 
     def run(self, points: Collection[int] | None) -> CrashReport:
         """Twice undisturbed, to see that there is one result; then killed at one point after the other."""
-        undisturbed, again = self._trial.undisturbed(), self._trial.undisturbed()
+        undisturbed = self._trial.undisturbed(self._databases.fresh())
+        again = self._trial.undisturbed(self._databases.fresh())
         expected = undisturbed.snapshot
         if unsteady := differences(expected, again.snapshot):
             return self._report(undisturbed, unsteady)
@@ -81,7 +86,7 @@ class _Test:
         return self._report(undisturbed)
 
     def _kill(self, planned: Point, expected: Snapshot) -> list[Difference]:
-        killed_at, ended = self._trial.killed((planned.number, planned.side))
+        killed_at, ended = self._trial.killed(self._databases.fresh(), (planned.number, planned.side))
         point = killed_at or planned
         self._kills += killed_at is not None
         if isinstance(ended, Ran):

@@ -1,4 +1,4 @@
-"""One run of a pipeline on a database of its own: undisturbed, or killed at one point and then resumed."""
+"""One run of a pipeline on a fresh database: undisturbed, or killed at one point and then resumed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from holdfast.engine.api import Submittable, drain, opened, submit
 from holdfast.engine.events import Claimed
 from holdfast.stores.protocol import Store
 from holdfast.testing.crash.children import Outcome, in_child
-from holdfast.testing.crash.databases import Databases
 from holdfast.testing.crash.report import Point, RunFailed
 from holdfast.testing.crash.snapshot import Snapshot, take
 from holdfast.testing.crash.watched import Moment, Watched
@@ -52,65 +51,57 @@ class Interrupted(Struct, frozen=True):
 
 
 class Trial:
-    """A pipeline, its documents, and where it is tried."""
+    """A pipeline, its documents, and how they are tried."""
 
     def __init__(
         self,
         pipeline: Pipeline,
         documents: Sequence[Submittable],
         *,
-        databases: Databases,
-        folder: Path,
+        prepare: Prepare | None,
         ignore: Collection[str],
+        folder: Path,
     ) -> None:
         self._pipeline = paced(pipeline)
         self._documents = documents
-        self._databases = databases
+        self._prepare = prepare
         self._ignore = ignore
         self._last_words = folder / "last-words"
         self._answer = folder / "answer"
         self._patience = PATIENCE
 
-    def prepare(self, prepare: Prepare | None) -> None:
-        """Makes the database that all runs begin with: the schema, and the user's tables."""
+    def prepare(self, url: str) -> None:
+        """Makes the tables that a run needs: holdfast's, and the user's."""
 
         def work() -> bytes:
-            with opened(self._databases.template) as store:
-                if prepare is not None:
+            with opened(url) as store:
+                if self._prepare is not None:
                     with store.transaction() as tx:
-                        prepare(tx)
+                        self._prepare(tx)
             return b""
 
         outcome = self._child(work)
         if outcome.failure or outcome.killed:
             raise RunFailed(f"the database could not be prepared: {outcome.failure or 'the process was killed'}")
 
-    def undisturbed(self) -> Ran:
-        """Runs everything once, on a fresh database."""
-        url = self._databases.fresh()
+    def undisturbed(self, url: str) -> Ran:
+        """Runs everything once."""
         began = monotonic()
-        try:
-            ran = self._run(url, None)
-        finally:
-            self._databases.drop(url)
+        ran = self._run(url, None)
         if not isinstance(ran, Ran):
             raise RunFailed(f"the undisturbed run failed: {ran if isinstance(ran, str) else 'it was killed'}")
         self._patience = max(PATIENCE, 20 * (monotonic() - began))
         return ran
 
-    def killed(self, at: Moment) -> tuple[Point | None, Ran | str]:
+    def killed(self, url: str, at: Moment) -> tuple[Point | None, Ran | str]:
         """Runs until it is killed, and resumes. Tells where that was, and how it ended: well, or why it failed.
 
         With windows in parallel a run may have a commit less than another: then nobody was killed.
         """
-        url = self._databases.fresh()
-        try:
-            first = self._run(url, at)
-            if not isinstance(first, Interrupted):
-                return None, first
-            second = self._run(url, None)
-        finally:
-            self._databases.drop(url)
+        first = self._run(url, at)
+        if not isinstance(first, Interrupted):
+            return None, first
+        second = self._run(url, None)
         return first.point, "it was killed again" if isinstance(second, Interrupted) else second
 
     def _run(self, url: str, kill_at: Moment | None) -> Ran | Interrupted | str:

@@ -1,0 +1,68 @@
+"""Whether the cost of a document stays flat, and memory bounded, up to a million documents.
+
+    python bench/scale.py                            SQLite, 1,000 to 1,000,000 documents
+    python bench/scale.py --store postgresql://...   on a database of yours (it is filled)
+
+Each size is a process of its own: submit, then drain through three steps that keep a value each. Printed: documents
+submitted and drained per second, CPU per step, bytes per document and the most memory the process had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", default="")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("--one", type=int, default=0, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.one:
+        one(asked.store, asked.one)
+        return
+    print("| documents | submitted/s | drained/s | steps/s | CPU us/step | bytes/document | most memory MB |")
+    print("|---|---|---|---|---|---|---|")
+    for size in map(int, asked.sizes.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            store = asked.store or f"sqlite:///{folder}/scale.db"
+            subprocess.run([sys.executable, __file__, "--one", str(size), "--store", store], check=True)
+
+
+def one(url: str, size: int) -> None:
+    import holdfast
+
+    pipeline = holdfast.Pipeline(f"scale{size}-{os.getpid()}")
+    for number in range(3):
+        pipeline.step(name=f"step{number}")(lambda doc, number=number: {"step": number, "document": doc.key})
+    with holdfast.open(url) as store:
+        began = time.perf_counter()
+        documents = ((f"folder/document-{number}.pdf", {"number": number}) for number in range(size))
+        holdfast.submit(pipeline, store, batch="scale", documents=documents)
+        submitted = time.perf_counter() - began
+        began, cpu = time.perf_counter(), time.process_time()
+        report = holdfast.drain(pipeline, store, threads=1)
+        drained, cpu = time.perf_counter() - began, time.process_time() - cpu
+        assert report.done == size, report
+        assert store.balance(pipeline.name).done == size
+    path = Path(url.removeprefix("sqlite:///"))
+    size_on_disk = path.stat().st_size // size if path.exists() else 0
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(
+        f"| {size:,} | {size / submitted:,.0f} | {size / drained:,.0f} | {3 * size / drained:,.0f} "
+        f"| {cpu * 1e6 / size / 3:.1f} | {size_on_disk or '-'} | {memory} |",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

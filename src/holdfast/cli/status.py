@@ -1,0 +1,176 @@
+"""`holdfast status`: what is in the store, and whether it balances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.cli.asked import Asked, common
+from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
+from holdfast.cli.words import ago, count, moment, one_line, table
+from holdfast.core.model import Batch, Standing, Worker
+from holdfast.core.plan import Shape
+from holdfast.engine.hosts import is_gone
+from holdfast.stores.protocol import Store
+
+NEWEST = 10
+STATES = ("done", "dead", "cancelled", "running", "waiting", "paused")
+
+
+@click.command()
+@click.argument("pipeline", required=False)
+@click.option("--batch", help="Only this batch.")
+@common
+@click.pass_obj
+def status(asked: Asked, *, pipeline: str | None, batch: str | None) -> None:
+    """Counts the documents of every batch, and says whether the count balances.
+
+    It reads the store only. PIPELINE is a pipeline's name (or its file); all of them otherwise.
+    """
+    with store_that_exists(asked) as store:
+        names = [known_pipeline(store, pipeline)] if pipeline else store.pipelines()
+        if batch:
+            for name in names if pipeline else names[:1]:
+                known_batch(store, name, batch)
+        found = [Overview(store, name, batch) for name in names]
+        workers = store.workers()
+        if asked.json:
+            click.echo(_as_json(asked, found, workers))
+        else:
+            _tell(asked, found, workers, store.now())
+
+
+class Overview:
+    """One pipeline: its batches, and its newest dead letters."""
+
+    def __init__(self, store: Store, pipeline: str, batch: str | None) -> None:
+        self.pipeline = pipeline
+        self.shape: Shape | None = store.shape(pipeline)
+        self.batches: list[Batch] = [one for one in store.batches(pipeline) if batch in (None, one.name)]
+        any_dead = any(one.balance.dead for one in self.batches)
+        self.dead: list[Standing] = (
+            store.standings(pipeline, batch=batch, state="dead", limit=NEWEST) if any_dead else []
+        )
+
+    def tell(self, asked: Asked, now: datetime) -> None:
+        """Tells it to a person."""
+        steps = f": {' → '.join(self.shape.names)}" if self.shape else ""
+        click.echo(click.style(self.pipeline, bold=True) + steps)
+        if not self.batches:
+            click.echo("  no documents yet")
+            return
+        for line in _balances(self.batches):
+            click.echo(line)
+        for one in self.batches:
+            self._tell_steps(one)
+        self._tell_dead(asked, now)
+
+    def _tell_steps(self, one: Batch) -> None:
+        if not one.at_step:
+            return
+        order = list(self.shape.names) if self.shape else []
+        steps = sorted(one.at_step, key=lambda step: order.index(step) if step in order else len(order))
+        click.echo(f"  {one.name}, at steps: " + ", ".join(f"{step} {one.at_step[step]:,}" for step in steps))
+
+    def _tell_dead(self, asked: Asked, now: datetime) -> None:
+        if not self.dead:
+            return
+        total = sum(one.balance.dead for one in self.batches)
+        more = f", the newest {NEWEST}" if total > NEWEST else ""
+        click.secho(f"  {count(total, 'dead letter')}{more}:", fg="red")
+        for one in self.dead:
+            where = f"{one.batch}/{one.key}" if len(self.batches) > 1 else one.key
+            click.echo(f"    {where} at {one.checkpoint.step}, {ago(one.moved_at, now)}: {one_line(one.reason, 160)}")
+        click.echo(f"    the whole story: {asked.command('show', self.dead[0].key)}")
+
+
+def _balances(batches: Sequence[Batch]) -> list[str]:
+    """One line a batch: expected = done + dead + ..., as it is promised."""
+    rows = [["batch", "", "expected", "=", *_between(STATES, "+"), ""]]
+    for one in batches:
+        numbers = [f"{getattr(one.balance, state):,}" for state in STATES]
+        verdict = "balances" if one.balance.balances else f"DOES NOT BALANCE: {one.balance.found:,} found"
+        rows.append([one.name, one.state, f"{one.balance.expected:,}", "=", *_between(numbers, "+"), verdict])
+    return table(rows, indent="  ", right=range(2, len(rows[0]) - 1))
+
+
+def _between(words: Sequence[str], sign: str) -> list[str]:
+    return [cell for word in words for cell in (word, sign)][:-1]
+
+
+def _tell(
+    asked: Asked, found: Sequence[Overview], workers: Sequence[tuple[Worker, datetime, bool]], now: datetime
+) -> None:
+    if not found:
+        click.echo(f"{asked.shown_store} has no pipelines yet.")
+    for overview in found:
+        overview.tell(asked, now)
+        click.echo()
+    if not workers:
+        click.echo("workers: none")
+        return
+    click.echo("workers:")
+    rows = [[worker.name, f"pid {worker.pid}", _liveness(worker, beat, now, stale)] for worker, beat, stale in workers]
+    for line in table(rows, indent="  "):
+        click.echo(line)
+
+
+def _liveness(worker: Worker, beat: datetime, now: datetime, stale: object) -> str:
+    if is_gone(worker):
+        return f"gone since {moment(beat)}; the next worker takes its documents"
+    heard = f"heard {ago(min(beat, now), now)}"
+    return f"silent, last {heard}; its documents can be taken" if stale else f"alive, {heard}"
+
+
+def _as_json(asked: Asked, found: Sequence[Overview], workers: Sequence[tuple[Worker, datetime, bool]]) -> bytes:
+    said: dict[str, Any] = {
+        "store": asked.shown_store,
+        "pipelines": [
+            {
+                "pipeline": one.pipeline,
+                "steps": one.shape.names if one.shape else [],
+                "batches": [_batch(batch) for batch in one.batches],
+                "dead_letters": [
+                    {
+                        "batch": dead.batch,
+                        "key": dead.key,
+                        "step": dead.checkpoint.step,
+                        "reason": dead.reason,
+                        "moved_at": dead.moved_at,
+                    }
+                    for dead in one.dead
+                ],
+            }
+            for one in found
+        ],
+        "workers": [
+            {
+                "name": worker.name,
+                "host": worker.host,
+                "pid": worker.pid,
+                "beat_at": beat,
+                "alive": not _gone(worker, s),
+            }
+            for worker, beat, s in workers
+        ],
+    }
+    return msgspec.json.encode(said)
+
+
+def _gone(worker: Worker, stale: object) -> bool:
+    return bool(stale) or is_gone(worker)
+
+
+def _batch(batch: Batch) -> dict[str, Any]:
+    balance = msgspec.structs.asdict(batch.balance) | {"balances": batch.balance.balances}
+    return {
+        "batch": batch.name,
+        "state": batch.state,
+        "created_at": batch.created_at,
+        **balance,
+        "at_step": batch.at_step,
+    }

@@ -1,0 +1,182 @@
+"""The story of one document, from what the store knows of it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.cli.words import ago, count, inside, moment, one_line, place, table
+from holdfast.core.codec import Kept, decode_json, encode_json
+from holdfast.core.model import WHOLE, Aside, Entry, Output, Standing
+from holdfast.stores.protocol import Store
+
+STYLES = {"done": "green", "dead": "red", "paused": "yellow", "cancelled": "yellow"}
+
+
+class Story:
+    """Everything that is known of one document."""
+
+    def __init__(self, store: Store, here: Standing) -> None:
+        self.here = here
+        self.now = store.now()
+        self.shape = store.shape(here.pipeline)
+        self.outputs = store.outputs(here.id)
+        self.asides = store.asides(here.id)
+        self.journal = store.journal(here.id)
+        self._store = store
+
+    def tell(self) -> None:
+        """Tells it to a person."""
+        here = self.here
+        click.echo(f"{click.style(here.key, bold=True)}  in batch {here.batch} of pipeline {here.pipeline}")
+        for line in table(self._facts(), indent="  "):
+            click.echo(line)
+        self._tell_outputs()
+        self._tell_asides()
+        self._tell_journal()
+        self._tell_traceback()
+
+    def tell_items(self) -> None:
+        """Prints every kept item, whole."""
+        click.secho("items", bold=True)
+        for step, position, kept in self._store.items(self.here.id):
+            where = step if position == WHOLE else f"{step}[{position}]"
+            click.echo(f"  {where}  {_printed(kept)}")
+
+    def _facts(self) -> list[list[str]]:
+        here = self.here
+        facts = [["state", self._state()]]
+        if here.state != "done":
+            facts.append(["checkpoint", self.place()])
+        facts += [["reason", one_line(here.reason, 500)]] if here.reason else []
+        facts += [["held by", here.holder]] if here.holder else []
+        facts += [["due", f"{moment(here.due_at)}, {self._when_due()}"]] if here.due_at and here.state != "done" else []
+        if here.state in ("waiting", "running", "dead"):
+            facts.append(["tries", f"{count(here.attempts, 'attempt')}, {count(here.crashes, 'crash', 'crashes')}"])
+        facts += [["generation", f"{here.checkpoint.generation} (the content changed, or it was rewound)"]] * bool(
+            here.checkpoint.generation
+        )
+        facts += [["priority", str(here.priority)]] if here.priority else []
+        return [
+            *facts,
+            ["payload", one_line(encode_json(here.payload), 500)],
+            ["fingerprint", here.fingerprint or "none"],
+            ["submitted", f"{moment(here.submitted_at)}, {ago(here.submitted_at, self.now)}"],
+            ["last moved", f"{moment(here.moved_at)}, {ago(here.moved_at, self.now)}, after {self._moves()}"],
+        ]
+
+    def _state(self) -> str:
+        return click.style(self.here.state, fg=STYLES.get(self.here.state), bold=True)
+
+    def place(self) -> str:
+        """Says where the checkpoint is."""
+        return place(self.here.checkpoint, self.shape, self.outputs)
+
+    def _when_due(self) -> str:
+        assert self.here.due_at is not None
+        return "now" if self.here.due_at <= self.now else ago(self.here.due_at, self.now)
+
+    def _moves(self) -> str:
+        return count(self.here.checkpoint.moves, "move")
+
+    def _tell_outputs(self) -> None:
+        if not self.outputs:
+            click.echo("kept: nothing yet")
+            return
+        click.secho("kept", bold=True)
+        rows = []
+        for one in self.outputs:
+            aside = f"{one.aside:,} set aside" if one.aside else ""
+            rows.append([one.step, count(one.items, "item"), aside, _when(one)])
+        for line in table(rows, indent="  ", right=(1,)):
+            click.echo(line)
+
+    def _tell_asides(self) -> None:
+        if not self.asides:
+            return
+        click.secho("set aside", bold=True)
+        for step, aside in self.asides:
+            said = one_line(str(aside.error), 300)
+            click.echo(f"  {step}, item {aside.position:,}, after {count(aside.tries, 'try', 'tries')}: {said}")
+
+    def _tell_journal(self) -> None:
+        if not self.journal:
+            return
+        click.secho("journal", bold=True)
+        for entry in self.journal:
+            click.echo(f"  {moment(entry.at)}  {entry.verb:8}  {self._at(entry)}{_why(entry)}  (by {entry.who})")
+
+    def _at(self, entry: Entry) -> str:
+        if entry.step is None:
+            return ""
+        where = inside(entry.step, entry.cursor, self.shape, self.outputs)
+        return f"at {entry.step}, {where}: " if where else f"at {entry.step}: "
+
+    def _tell_traceback(self) -> None:
+        if trace := last_traceback(self.journal, self.asides):
+            click.secho("the last failure", bold=True)
+            click.echo(textwrap.indent(trace.rstrip(), "  "))
+
+    def as_json(self, *, items: bool) -> bytes:
+        """Gives it for programs."""
+        said: dict[str, Any] = msgspec.structs.asdict(self.here) | {
+            "place": self.place(),
+            "outputs": self.outputs,
+            "asides": [{"step": step, **msgspec.structs.asdict(aside)} for step, aside in self.asides],
+            "journal": self.journal,
+            "traceback": last_traceback(self.journal, self.asides),
+        }
+        if items:
+            said["items"] = [
+                {"step": step, "position": position, "value": _plain(kept)}
+                for step, position, kept in self._store.items(self.here.id)
+            ]
+        return msgspec.json.encode(said)
+
+
+def last_traceback(journal: Sequence[Entry], asides: Sequence[tuple[str, Aside]] = ()) -> str:
+    """Gives the traceback of the last failure, or of an item that was set aside; empty when there is none."""
+    for entry in reversed(journal):
+        error = entry.detail.get("error") if isinstance(entry.detail, dict) else None
+        if isinstance(error, dict) and error.get("traceback"):
+            return str(error["traceback"])
+    return next((aside.error.traceback for _, aside in reversed(asides) if aside.error.traceback), "")
+
+
+def _why(entry: Entry) -> str:
+    """Says the reason of a journal line, in the words it was given in."""
+    detail = entry.detail
+    if not isinstance(detail, dict):
+        return "" if detail is None else one_line(encode_json(detail))
+    error = detail.get("error")
+    said = []
+    if isinstance(error, dict):
+        said.append(f"{error.get('kind')}: {error.get('message')}".rstrip(": "))
+    elif detail.get("reason"):
+        said.append(str(detail["reason"]))
+    if entry.verb == "change":
+        said.append(f"the content changed while it was {detail.get('state')}")
+    if entry.verb == "rewind":
+        said.append(f"back to {detail.get('to')}")
+    elif detail.get("state") and entry.verb != "change":
+        said.append(f"now {detail['state']}")
+    return one_line("; ".join(said), 300)
+
+
+def _when(output: Output) -> str:
+    if output.first_at is None or output.last_at is None:
+        return ""
+    first, last = moment(output.first_at), moment(output.last_at)
+    return first if first == last else f"{first} to {last}"
+
+
+def _printed(kept: Kept) -> str:
+    return f"<{len(kept):,} bytes>" if isinstance(kept, bytes) else kept
+
+
+def _plain(kept: Kept) -> Any:
+    return kept if isinstance(kept, bytes) else decode_json(kept)

@@ -1,0 +1,322 @@
+"""The nursery: the worker's side of isolation. Which child does which call, and what its answer means.
+
+Children are taken from a pool and go back to it. One with an open stream belongs to its document until the stream
+ends: it is lodged at the document's desk, and leaves when the desk is closed or forgotten.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import threading
+import warnings
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from holdfast.core.errors import BodyCrashed, DefinitionError, RetryLater
+from holdfast.core.model import WHOLE, Failure, Item
+from holdfast.core.pipeline import Pipeline
+from holdfast.core.step import AnyStep
+from holdfast.engine.bodies import Desk
+from holdfast.engine.calls import Call, MeasureExtent, Produced, Pulled, PullStream, RunWindow
+from holdfast.engine.isolation.cradle import Born, Cradle, Gone
+from holdfast.engine.isolation.limits import can_limit_memory
+from holdfast.engine.isolation.stories import retold, tell
+from holdfast.engine.isolation.talk import (
+    Answer,
+    AskExtent,
+    AskItems,
+    Card,
+    Failed,
+    Found,
+    Gave,
+    Hangup,
+    Measured,
+    Message,
+    Question,
+    Rows,
+    Task,
+    Verified,
+    Yielded,
+)
+
+BEDS = 64
+"""So many streams stay open at once. Further ones begin again at their cursor when their turn comes."""
+GLANCE = 0.05
+"""Seconds between looks whether a stream has to stop at its next item."""
+
+_json = msgspec.json.Encoder().encode
+_from_json = msgspec.json.Decoder().decode
+
+
+class Nursery:
+    """Runs bodies in children, each in one that nobody else uses meanwhile."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        _refuse_without_fork(pipeline)
+        self._pipeline = pipeline
+        self._stop = mmap.mmap(-1, 1)  # one byte that the children see too
+        self._cradle = Cradle(pipeline, self._is_stopping)
+        self._replacing = threading.Lock()
+        self._idle: deque[Born] = deque()
+        self._lodgers: dict[Born, None] = {}
+        self._turns: dict[Desk, set[_Turn]] = defaultdict(set)
+        self._lock = threading.Lock()
+
+    def run(self, desk: Desk, call: Call) -> Any:
+        """Does a call as `desk.run` would, in a child."""
+        if isinstance(call, MeasureExtent):
+            return desk.run(call)
+        step = desk.pipeline[call.step]
+        task = _task(desk, call, step)
+        with self._turn(desk) as turn:
+            child = self._child_for(desk, call)
+            answer = self._work(turn, child, desk, step, task)
+            self._put_back(turn, child, desk, answer)
+        return _result(step, answer)
+
+    def end(self, desk: Desk) -> bool:
+        """Kills the children that work for this desk. Answers whether there were any; their calls raise."""
+        with self._lock:
+            turns = tuple(self._turns.get(desk, ()))
+            for turn in turns:
+                turn.ended = True
+                if turn.child is not None:
+                    self._cradle.end(turn.child)
+        return bool(turns)
+
+    def close(self) -> None:
+        """Ends all children: idle ones leave, open streams tidy up, the rest is killed."""
+        for desk in tuple(self._turns):
+            self.end(desk)
+        while self._idle:
+            self._idle.pop().dismiss()
+        while self._lodgers:
+            self._lodgers.popitem()[0].dismiss()
+        self._cradle.close()
+
+    # a call
+
+    def _work(self, turn: _Turn, child: Born, desk: Desk, step: AnyStep, task: Task) -> Answer:
+        try:
+            with self._lock:
+                turn.child = child
+            if turn.ended:  # while we were looking for a child
+                self._cradle.end(child)
+            child.talk.say(task)
+            while True:
+                self._await(child, desk)
+                message = child.talk.hear()
+                if isinstance(message, (Gave, Yielded, Verified, Failed)):
+                    return message
+                assert isinstance(message, (AskItems, AskExtent))
+                child.talk.say(_reply(desk, message))
+        except Hangup:
+            crash = self._crash(child, desk, step)
+            child.dismiss()
+            raise crash from None
+        except BaseException:
+            self._cradle.end(child)  # nobody listens to it any more
+            child.dismiss()
+            raise
+
+    def _await(self, child: Born, desk: Desk) -> None:
+        while not child.talk.wait(GLANCE):
+            if desk.stopping():
+                self._stop[0] = 1
+
+    def _is_stopping(self) -> bool:
+        return self._stop[0] != 0
+
+    def _crash(self, child: Born, desk: Desk, step: AnyStep) -> BodyCrashed:
+        fate = self._cradle.fate(child)
+        crash = BodyCrashed(f"step {step.name!r} of {desk.document.key!r}: its process {_how(fate)}")
+        crash.story = Failure("BodyCrashed", str(crash), child.last_words())  # type: ignore[attr-defined]
+        return crash
+
+    @contextmanager
+    def _turn(self, desk: Desk) -> Iterator[_Turn]:
+        turn = _Turn()
+        with self._lock:
+            self._turns[desk].add(turn)
+        try:
+            yield turn
+        finally:
+            with self._lock:
+                self._turns[desk].discard(turn)
+                if not self._turns[desk]:
+                    del self._turns[desk]
+
+    # children
+
+    def _child_for(self, desk: Desk, call: Call) -> Born:
+        if isinstance(call, PullStream) and isinstance(desk.stream, Lodging):
+            lodging, desk.stream = desk.stream, None
+            if lodging.give_up():
+                return lodging.child
+        while (child := self._rested()) is not None:
+            if not child.is_gone():
+                return child
+            child.dismiss()
+        return self._bear()
+
+    def _rested(self) -> Born | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _bear(self) -> Born:
+        cradle = self._cradle
+        try:
+            return cradle.bear()
+        except Gone:
+            self._replace(cradle)
+        except OSError as error:
+            raise RetryLater(f"no process could be started for it: {error}") from error
+        return self._cradle.bear()
+
+    def _replace(self, gone: Cradle) -> None:
+        """Forks again, now with threads about: still better than a worker that can do nothing more."""
+        with self._replacing:
+            if self._cradle is gone:
+                gone.close()
+                self._cradle = Cradle(self._pipeline, self._is_stopping)
+
+    def _put_back(self, turn: _Turn, child: Born, desk: Desk, answer: Answer) -> None:
+        with self._lock:
+            turn.child = None
+        if turn.ended or answer.last:
+            child.dismiss()
+        elif isinstance(answer, Yielded) and not answer.exhausted and answer.error is None:
+            self._lodge(child, desk)
+        else:
+            self._idle.append(child)
+
+    def _lodge(self, child: Born, desk: Desk) -> None:
+        if len(self._lodgers) >= BEDS:
+            # documents take turns, so the one that has just been here is the one that comes back last
+            self._lodgers.popitem()[0].dismiss()
+        self._lodgers[child] = None
+        desk.stream = Lodging(child, self._lodgers)
+
+
+class _Turn:
+    """One call that a child does for a desk."""
+
+    __slots__ = ("child", "ended")
+
+    def __init__(self) -> None:
+        self.child: Born | None = None
+        self.ended = False
+
+
+class Lodging:
+    """What a desk holds of a stream that is open in a child. Closed or forgotten, it lets the child leave.
+
+    It takes no lock, for it may be forgotten at any moment and by any thread: a dict gives each child up only once.
+    """
+
+    __slots__ = ("_lodgers", "child")
+
+    def __init__(self, child: Born, lodgers: dict[Born, None]) -> None:
+        self.child = child
+        self._lodgers = lodgers
+
+    def give_up(self) -> bool:
+        """Ends the lodging. Answers whether the child still was here."""
+        return self._lodgers.pop(self.child, self) is not self
+
+    def close(self) -> None:
+        """Lets the child tidy up and leave."""
+        if self.give_up():
+            self.child.dismiss()
+
+    __del__ = close
+
+
+def _refuse_without_fork(pipeline: Pipeline) -> None:
+    isolated = [step.name for step in pipeline.steps if step.options.runs_in == "process"]
+    if not hasattr(os, "fork"):
+        raise DefinitionError(
+            f'{pipeline.name!r} has steps with runs_in="process" ({", ".join(isolated)}), which needs fork(), and this '
+            'system has none; use runs_in="thread" here, or run the worker on Linux, macOS or WSL'
+        )
+    limited = [step.name for step in pipeline.steps if step.options.memory is not None]
+    if limited and not can_limit_memory():
+        warnings.warn(f"this system cannot hold {', '.join(limited)} to memory=; only Linux can", stacklevel=3)
+
+
+def _task(desk: Desk, call: Call, step: AnyStep) -> Task:
+    document = desk.document
+    card = Card(
+        document.batch, document.key, document.payload, document.fingerprint, document.generation, document.step
+    )
+    given: Rows = []
+    if isinstance(call, RunWindow):
+        given = list(document._reader.read(step.options.over or "", *call.span))
+    return Task(type(call).__name__, _json(call), _json(card), given)
+
+
+def _reply(desk: Desk, question: Question) -> Message:
+    """Reads for the child. An error of the store is raised in the body, as it would be here."""
+    reader = desk.document._reader
+    try:
+        if isinstance(question, AskExtent):
+            return Measured(reader.extent(question.step))
+        return Found(list(reader.read(question.step, question.start, question.stop)))
+    except Exception as error:  # noqa: BLE001 - it belongs to the body, which asked
+        return Failed(tell(error))
+
+
+def _result(step: AnyStep, answer: Answer) -> Any:
+    """Gives what `desk.run` would have given, or raises what it would have raised."""
+    known = step.options.retry.permanent
+    match answer:
+        case Gave(rows):
+            return Produced(_items(step, rows), _value(step, rows))
+        case Yielded(rows, cursor, position, exhausted, told):
+            error = None if told is None else retold(told, known=known)
+            values = _values(step, rows) if step.effect_body is not None else []
+            return Pulled(_items(step, rows), values, _from_json(cursor), position, exhausted, error)
+        case Verified(said):
+            return said
+        case Failed(told):
+            raise retold(told, known=known)
+
+
+def _items(step: AnyStep, rows: Rows) -> list[Item]:
+    return [Item(step.name, place, kept) for place, kept in rows] if step.options.keep else []
+
+
+def _values(step: AnyStep, rows: Rows) -> list[Any]:
+    decode = step.codec_of_item.decode
+    return [decode(kept) for _, kept in rows]
+
+
+def _value(step: AnyStep, rows: Rows) -> Any:
+    """Gives the value for the effect, as it is kept. Without an effect nobody asks for it."""
+    if step.effect_body is None or not rows:
+        return None
+    if rows[0][0] == WHOLE:
+        return step.codec_of_whole.decode(rows[0][1])
+    values = _values(step, rows)
+    return values[0] if step.kind == "over" and not step.options.size else values
+
+
+def _how(fate: int | None) -> str:
+    if fate is None:
+        return "died together with the process that had started it"
+    if fate >= 0:
+        return f"left with exit code {fate} before the body had come to its end"
+    try:
+        name = signal.Signals(-fate).name
+    except ValueError:
+        name = f"signal {-fate}"
+    hint = ", as the system does when memory runs out; memory= sets a limit before that" if name == "SIGKILL" else ""
+    return f"was killed by {name} ({signal.strsignal(-fate) or 'a real-time signal'}){hint}"

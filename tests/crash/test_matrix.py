@@ -1,0 +1,31 @@
+"""The crash matrix: a pipeline of all three shapes, killed on both sides of every commit point, on both stores."""
+
+from __future__ import annotations
+
+import mistaken
+import pytest
+import three_shapes
+
+from holdfast.testing.crash import Differs, crash_everywhere
+
+
+def test_all_three_shapes_survive_a_kill_at_every_commit_point(server):
+    report = crash_everywhere(
+        three_shapes.letters, three_shapes.documents(), store=server, prepare=three_shapes.prepare
+    )
+    assert report.states == {"done": 3}
+    assert report.points > 30
+    assert report.kills > report.points  # both sides; a claim has only one
+    assert report.slowest_resume < 0.5
+
+
+def test_the_mistake_in_the_example_is_found_and_named():
+    with pytest.raises(Differs) as found:
+        crash_everywhere(mistaken.shop, mistaken.documents(), prepare=mistaken.prepare)
+    told = str(found.value)
+    assert "right before the commit of 'order-1' at step 'charge', cursor 1, going to 2" in told
+    assert "table charge: there twice: customer='order-1', article='cup', cents=900" in told
+
+
+def test_the_corrected_example_survives():
+    assert crash_everywhere(mistaken.corrected(), mistaken.documents(), prepare=mistaken.prepare).passed

@@ -1,0 +1,71 @@
+"""Every store of ours passes the one suite."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from pathlib import Path
+
+import pytest
+
+from holdfast.stores.memory import MemoryStore
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance import Desk, OpenStore, StoreConformance
+
+
+class TestMemory(StoreConformance):
+    @pytest.fixture
+    def open_store(self, clock: ManualClock) -> OpenStore:
+        store = MemoryStore(clock=clock)
+        return lambda: store
+
+    def defer_constraints(self, desk: Desk) -> None:
+        desk.store._effects.execute("pragma foreign_keys = on")
+
+
+class TestSqlite(StoreConformance):
+    @pytest.fixture
+    def open_store(self, tmp_path: Path, clock: ManualClock) -> OpenStore:
+        return lambda: SqliteStore(f"sqlite:///{tmp_path}/store.db?synchronous=normal", clock=clock)
+
+    def defer_constraints(self, desk: Desk) -> None:
+        with desk.store._db.reading() as db:
+            db.execute("pragma foreign_keys = on")
+
+
+class TestPostgres(StoreConformance):
+    """Starts to run by itself when there is a PostgreSQL store, and a fixture `postgres_url` that gives a database."""
+
+    @pytest.fixture
+    def open_store(self, request: pytest.FixtureRequest, clock: ManualClock) -> OpenStore:
+        try:
+            store_class = importlib.import_module("holdfast.stores.postgres").PostgresStore
+            self.forbidden = (importlib.import_module("psycopg").IntegrityError,)
+        except (ImportError, AttributeError) as error:
+            pytest.skip(f"there is no PostgreSQL store to test: {error}")
+        try:
+            url = request.getfixturevalue("postgres_url")
+        except pytest.FixtureLookupError:
+            pytest.skip("there is no fixture postgres_url, so there is no PostgreSQL to test with")
+        return lambda: store_class(url, clock=clock)
+
+
+def test_the_suite_is_not_imported_by_the_library() -> None:
+    """`import holdfast.testing` is for users' tests; pytest comes in with the suite only."""
+    import subprocess
+    import sys
+
+    light = "import sys, holdfast, holdfast.testing, holdfast.stores; print('pytest' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", light], text=True).strip() == "False"
+
+
+def test_every_verb_of_the_protocol_is_called_by_the_suite() -> None:
+    from holdfast.stores import protocol
+    from holdfast.testing import conformance
+
+    suite = "".join(path.read_text() for path in Path(conformance.__file__).parent.glob("*.py"))
+    roles = (protocol.Intake, protocol.Work, protocol.Ledger, protocol.Upkeep, protocol.Store)
+    verbs = set(itertools.chain.from_iterable(vars(role) for role in roles))
+    missing = [verb for verb in sorted(verbs) if not verb.startswith("_") and f".{verb}(" not in suite]
+    assert missing == []

@@ -1,0 +1,64 @@
+"""A pgbouncer of our own, in transaction pooling mode: every transaction may get another session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.testing.postgres import Postgres, unprivileged_user
+
+
+def program() -> str | None:
+    return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+
+@contextmanager
+def pgbouncer(server: Postgres, folder: Path) -> Iterator[int]:
+    """Runs a pgbouncer before a server. Gives its port."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = int(probe.getsockname()[1])
+    settings = folder / "pgbouncer.ini"
+    settings.write_text(
+        f"""
+        [databases]
+        * = host=127.0.0.1 port={server.port}
+        [pgbouncer]
+        listen_addr = 127.0.0.1
+        listen_port = {port}
+        unix_socket_dir =
+        auth_type = any
+        pool_mode = transaction
+        default_pool_size = 2
+        logfile = {folder}/pgbouncer.log
+        """.replace("        ", "")
+    )
+    user = unprivileged_user()
+    for path in (folder, settings):
+        if user:
+            os.chown(path, user["user"], user["group"])
+    bouncer = subprocess.Popen([str(program()), "-q", str(settings)], cwd="/", **user)
+    try:
+        _wait_for(port)
+        yield port
+    finally:
+        bouncer.terminate()
+        bouncer.wait(10)
+
+
+def _wait_for(port: int) -> None:
+    until = time.monotonic() + 10
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+        else:
+            return

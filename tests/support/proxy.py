@@ -1,0 +1,103 @@
+"""A wire that can be cut: a TCP proxy before PostgreSQL that hangs up at a chosen word."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Literal
+
+Cut = Literal["before", "after", "stranded"]
+
+
+class Proxy:
+    """Forwards everything, until the client says the word it was told to listen for. Then it cuts, once.
+
+    `before`: the word never reaches the server. `after`: it does, the server answers, and the answer never arrives.
+    `stranded`: the word never reaches the server, and the server does not learn that the client is gone.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.cuts = 0
+        self._server_port = port
+        self._word: bytes | None = None
+        self._how: Cut = "before"
+        self._meanwhile: Callable[[], object] = lambda: None
+        self._sockets: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def cut(self, how: Cut, word: str, *, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Listens for a word, and hangs up there. What happens meanwhile, before the client knows, is up to the test."""
+        self._how, self._word, self._meanwhile = how, word.encode(), meanwhile
+
+    def close(self) -> None:
+        for one in [self._listener, *self._sockets]:
+            _hang_up(one)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._server_port))
+                self._sockets += [client, server]
+                line = _Line(client, server)
+                threading.Thread(target=self._listen, args=(line,), daemon=True).start()
+                threading.Thread(target=self._answer, args=(line,), daemon=True).start()
+
+    def _listen(self, line: _Line) -> None:
+        with suppress(OSError):
+            while said := line.client.recv(1 << 20):
+                if self._word is not None and self._word in said and not line.is_cut:
+                    self._word, line.is_cut = None, True
+                    self.cuts += 1
+                    if self._how != "after":
+                        self._meanwhile()
+                        line.end(strand=self._how == "stranded")
+                        return
+                line.server.sendall(said)
+        if not line.is_cut:
+            line.end(strand=False)
+
+    def _answer(self, line: _Line) -> None:
+        with suppress(OSError):
+            while said := line.server.recv(1 << 20):
+                if line.is_cut:  # the server has answered, so it has committed
+                    self._meanwhile()
+                    break
+                line.client.sendall(said)
+        if not line.stranded:
+            line.end(strand=False)
+
+
+class _Line:
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.client, self.server = client, server
+        self.is_cut = False
+        self.stranded = False
+
+    def end(self, *, strand: bool) -> None:
+        self.stranded = strand
+        _hang_up(self.client)
+        if not strand:
+            _hang_up(self.server)
+
+
+def _hang_up(one: socket.socket) -> None:
+    with suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
+    one.close()
+
+
+@contextmanager
+def proxy(port: int) -> Iterator[Proxy]:
+    wire = Proxy(port)
+    try:
+        yield wire
+    finally:
+        wire.close()
