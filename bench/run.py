@@ -114,7 +114,7 @@ def _rates(workload: str, key: str, groups: dict[tuple[Any, ...], list[dict[str,
             continue
         print(f"\n## {workload} on {backend}: {key}\n")
         print(
-            "| system | processes x held | median | min-max | CPU ms client + server | commits / statements / doc | bytes / doc |"
+            "| system | processes x held | median | min-max | CPU ms client + server | commits / statements | bytes/doc |"
         )
         print("|---|---|---|---|---|---|---|")
         for rate, case, runs in sorted(table, key=lambda row: -row[0]):
@@ -155,7 +155,7 @@ def _crashes(groups: dict[tuple[Any, ...], list[dict[str, Any]]]) -> None:
         return
     print("\n## W3: kill -9 in the middle\n")
     print(
-        "| system | store | bodies run twice | documents lost | first step s | interrupted work goes on s | all done s |"
+        "| system | store | bodies twice | documents lost | first step s | interrupted work goes on s | all done s |"
     )
     print("|---|---|---|---|---|---|---|")
     keys = ("steps_executed_twice", "docs_lost", "resume_first_step_s", "resume_first_interrupted_doc_s", "all_done_s")

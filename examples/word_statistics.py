@@ -30,6 +30,7 @@ HASHES = 64  # a signature is the smallest hash of all shingles, under so many h
 BANDS = 8  # two texts that agree in one whole band of their signatures are looked at as near-duplicates
 ROWS = HASHES // BANDS
 MANY = (1 << 61) - 1
+MIX = 0x9E3779B97F4A7C15
 
 WORD = re.compile(r"[a-z']+")
 SENTENCE = re.compile(r"[^.]+\.")
@@ -40,6 +41,10 @@ word_statistics = holdfast.Pipeline("word_statistics")
 class Page(TypedDict):
     number: int
     text: str
+
+
+class Signature(TypedDict):
+    smallest: list[int]
 
 
 @word_statistics.step(commit_every=1)
@@ -71,18 +76,18 @@ def add_up(tx: holdfast.Tx, doc: holdfast.Document, counts: list[dict[str, int]]
 
 
 @word_statistics.step
-def sign(doc: holdfast.Document) -> list[int]:
+def sign(doc: holdfast.Document) -> Signature:
     """A value: the min-hash signature of the whole text. Texts that share most shingles share most of it."""
     text = words(" ".join(page["text"] for page in doc.each(read)))
     shingles = {" ".join(text[i : i + SHINGLE]) for i in range(max(len(text) - SHINGLE + 1, 1))}
     marks = [int.from_bytes(blake2b(shingle.encode(), digest_size=7).digest()) for shingle in shingles]
-    return [min((mark * (2 * n + 1) * 0x9E3779B97F4A7C15 + n) % MANY for mark in marks) for n in range(HASHES)]
+    return {"smallest": [min((mark * (2 * n + 1) * MIX + n) % MANY for mark in marks) for n in range(HASHES)]}
 
 
 @word_statistics.step(keep=False)
 def place(doc: holdfast.Document) -> list[str]:
     """Only its effect matters: the bands of the signature, for a join that finds near-duplicates."""
-    signature = doc.output(sign)
+    signature = doc.output(sign)["smallest"]
     bands = [signature[n : n + ROWS] for n in range(0, HASHES, ROWS)]
     return [blake2b(repr(band).encode(), digest_size=8).hexdigest() for band in bands]
 

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 
-from holdfast.core.errors import StoreGone
-from holdfast.testing.postgres import Postgres, running_postgres
+if TYPE_CHECKING:
+    from holdfast.testing.postgres import Postgres
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
     """A real PostgreSQL, started once for each process that runs tests."""
-    with running_postgres_or_skip() as server:
+    pytest.importorskip("psycopg", reason="PostgreSQL needs psycopg: pip install 'holdfast[postgres]'")
+    from holdfast.testing.postgres import NoPostgres, find_postgres, running_postgres
+
+    try:
+        find_postgres()
+    except NoPostgres as reason:
+        pytest.skip(str(reason))
+    with running_postgres() as server:
         yield server
 
 
 @pytest.fixture
-def postgres_url(postgres_server: Postgres) -> str:
+def postgres_url(postgres_server: Postgres) -> Iterator[str]:
     """The URL of a fresh, empty database."""
-    return postgres_server.create_database(f"test_{uuid4().hex}")
+    name = f"test_{uuid4().hex}"
+    yield postgres_server.create_database(name)
+    postgres_server.drop_database(name)

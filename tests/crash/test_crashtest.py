@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -45,12 +46,10 @@ def test_a_sum_in_a_variable_is_found_with_the_step_and_the_item_that_differ():
     assert difference.note == """undisturbed: {"number":2,"total":3}"""
 
 
-def test_a_row_that_only_the_first_run_writes_is_found_missing(tmp_path):
-    marks = tmp_path / "marks"
-
+def test_a_row_that_only_the_first_run_writes_is_found_missing():
     def once(doc):
         """Thinks that whoever left a mark also wrote the row."""
-        return "skip" if _marked(marks, doc) else "write"
+        return "skip" if _was_here_before() else "write"
 
     pipeline = pipeline_of(once)
 
@@ -64,12 +63,9 @@ def test_a_row_that_only_the_first_run_writes_is_found_missing(tmp_path):
     assert "table seen: missing: document='one'" in map(str, missing)
 
 
-def _marked(marks: Path, doc) -> bool:
-    """Answers whether this run's database was marked before."""
-    import os
-
-    mark = marks / os.environ["HOLDFAST_STORE"].replace("/", "_")
-    marks.mkdir(exist_ok=True)
+def _was_here_before() -> bool:
+    """Answers whether a body left a mark beside this run's database: one that was killed, then."""
+    mark = Path(os.environ["HOLDFAST_STORE"].removeprefix("sqlite:///")).parent / "mark"
     found = mark.exists()
     mark.touch()
     return found
@@ -148,28 +144,21 @@ def test_only_the_named_points_are_tried():
     ]
 
 
-def test_a_run_that_fails_after_the_kill_is_told_with_its_error(tmp_path):
-    began = tmp_path / "began"
-
+def test_a_document_that_cannot_go_on_after_the_kill_is_told_with_its_error():
     def only_once(doc):
-        began.mkdir()  # the two undisturbed runs are cleaned up after; a killed one is not
-        return 1
+        if _was_here_before():
+            raise FileExistsError("somebody was here before")
 
-    def tidy(doc):
-        began.rmdir()
-
-    report = crashtest(pipeline_of(only_once, tidy, retry=holdfast.Retry(attempts=1)), ONE)
-    told = str(report)
-    assert "dead at step 'only_once', FileExistsError" in told
+    told = str(crashtest(pipeline_of(only_once, retry=holdfast.Retry(attempts=1)), ONE))
+    assert "document 'one': not the same: dead at step 'only_once', FileExistsError: somebody was here before" in told
     assert "undisturbed: done" in told
 
 
-def test_a_run_that_does_not_end_is_told(monkeypatch, tmp_path):
+def test_a_run_that_does_not_end_is_told(monkeypatch):
     monkeypatch.setattr(runs, "PATIENCE", 1.0)
-    marks = tmp_path / "marks"
 
     def hang(doc):
-        if _marked(marks, doc):
+        if _was_here_before():
             time.sleep(60)
 
     report = crashtest(pipeline_of(hang), ONE, points=[3])

@@ -72,3 +72,11 @@ def _prose(page: Path) -> str:
 
 def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_test_that_a_page_names_exists(page: Path) -> None:
+    places = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "src/holdfast/testing").rglob("*.py")]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in places)
+    missing = [name for name in re.findall(r"`(test_\w+)`", _prose(page)) if f"def {name}(" not in code]
+    assert not missing, f"{named(page)} names tests that do not exist: {missing}"

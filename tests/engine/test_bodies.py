@@ -144,9 +144,7 @@ def test_a_stream_may_move_on_without_keeping(pipeline: holdfast.Pipeline, bench
 
 
 @pytest.mark.parametrize("back", [2, 1, None])
-def test_a_cursor_that_does_not_move_on_is_refused(
-    pipeline: holdfast.Pipeline, bench: Bench, back: int | None
-) -> None:
+def test_a_cursor_that_does_not_move_on_is_refused(pipeline: holdfast.Pipeline, bench: Bench, back: int | None) -> None:
     @pipeline.step
     def pages(doc: holdfast.Document, cursor: int = 0) -> Iterator[At[str]]:
         yield At(1, "one")

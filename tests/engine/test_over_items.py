@@ -195,9 +195,7 @@ def test_over_one_value_is_refused(pipeline: holdfast.Pipeline, bench: Bench) ->
 
 
 @pytest.mark.parametrize("stop_after", range(1, 8))
-def test_an_interrupted_walk_does_no_item_twice(
-    pipeline: holdfast.Pipeline, bench: Bench, stop_after: int
-) -> None:
+def test_an_interrupted_walk_does_no_item_twice(pipeline: holdfast.Pipeline, bench: Bench, stop_after: int) -> None:
     source = numbers(pipeline, 8)
     budget = holdfast.Budget()
     calls: list[int] = []

@@ -16,7 +16,7 @@ from holdfast.core.model import Checkpoint
 from holdfast.core.moves import Move
 from holdfast.engine.events import Committed, LostClaim
 from holdfast.engine.hosts import born, this_host
-from holdfast.engine.worker import InHand
+from holdfast.engine.hand import InHand
 from tests.engine.conftest import SOON, Bench
 
 
@@ -41,9 +41,7 @@ def test_an_effect_that_breaks_a_constraint_fails_alone(pipeline: holdfast.Pipel
         assert db.execute("select count(*) from paid").fetchone() == (20,)
 
 
-def test_an_endless_stream_stops_at_its_budget_and_goes_on_later(
-    pipeline: holdfast.Pipeline, bench: Bench
-) -> None:
+def test_an_endless_stream_stops_at_its_budget_and_goes_on_later(pipeline: holdfast.Pipeline, bench: Bench) -> None:
     @pipeline.step(commit_every=10)
     def numbers(doc: holdfast.Document, cursor: int = 0) -> Iterator[int]:
         while True:
@@ -70,7 +68,7 @@ def test_a_stream_that_swallows_exceptions_is_left_to_itself(pipeline: holdfast.
         while True:
             try:
                 yield cursor
-            except BaseException:  # noqa: S110 - this is what is tried
+            except BaseException:
                 pass
             cursor += 1
             if cursor == 5:
@@ -169,9 +167,7 @@ def test_a_dead_predecessor_on_this_host_is_seen_at_once(pipeline: holdfast.Pipe
 
     bench.submit("a")
     plan = bench.store.declare(pipeline.shape())
-    dead = bench.store.enlist(
-        name="dead", host=this_host(), pid=2**22 + 1, born="1", lease=timedelta(hours=1)
-    )
+    dead = bench.store.enlist(name="dead", host=this_host(), pid=2**22 + 1, born="1", lease=timedelta(hours=1))
     assert len(bench.store.claim(plan, dead, limit=5)) == 1
     assert bench.drain().done == 1
     assert bench.verbs() == ["reclaim"]
@@ -202,7 +198,10 @@ def test_a_worker_that_lost_its_document_writes_nothing(pipeline: holdfast.Pipel
             lost.append(None)
             here = bench.standing()
             bench.store.reclaim(
-                plan, who="other", verdict=lambda *_: ("waiting", timedelta(0)), gone=[w.id for w, _, _ in bench.store.workers()]
+                plan,
+                who="other",
+                verdict=lambda *_: ("waiting", timedelta(0)),
+                gone=[w.id for w, _, _ in bench.store.workers()],
             )
             other = bench.store.enlist(name="other", host="elsewhere", pid=1, born="", lease=timedelta(hours=1))
             (claim,) = bench.store.claim(plan, other, limit=1)
@@ -219,7 +218,9 @@ def test_a_worker_that_lost_its_document_writes_nothing(pipeline: holdfast.Pipel
     assert bench.kept("read") == []
 
 
-def test_a_suspect_is_worked_on_alone(pipeline: holdfast.Pipeline, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suspect_is_worked_on_alone(
+    pipeline: holdfast.Pipeline, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     beside: list[int] = []
     held: set[object] = set()
     begin = InHand.__init__

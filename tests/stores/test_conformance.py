@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from holdfast.stores import Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import Desk, OpenStore, StoreConformance
+from holdfast.testing.conformance.lockstep import lockstep
 
 
 class TestMemory(StoreConformance):
@@ -51,11 +58,25 @@ class TestPostgres(StoreConformance):
         return lambda: store_class(url, clock=clock)
 
 
+def _memory_and_sqlite(clock: ManualClock) -> list[Store]:
+    folder = tempfile.mkdtemp(prefix="holdfast-lockstep-")
+    FOLDERS.append(folder)
+    return [MemoryStore(clock=clock), SqliteStore(f"sqlite:///{folder}/store.db?synchronous=normal", clock=clock)]
+
+
+FOLDERS: list[str] = []
+TestLockstep = lockstep(_memory_and_sqlite)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_folders_are_left() -> Iterator[None]:
+    yield
+    for folder in FOLDERS:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def test_the_suite_is_not_imported_by_the_library() -> None:
     """`import holdfast.testing` is for users' tests; pytest comes in with the suite only."""
-    import subprocess
-    import sys
-
     light = "import sys, holdfast, holdfast.testing, holdfast.stores; print('pytest' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", light], text=True).strip() == "False"
 

@@ -32,14 +32,16 @@ def pgbouncer(server: Postgres, folder: Path) -> Iterator[int]:
         listen_addr = 127.0.0.1
         listen_port = {port}
         unix_socket_dir =
-        auth_type = any
+        auth_type = trust
+        auth_file = {folder}/users
         pool_mode = transaction
         default_pool_size = 2
         logfile = {folder}/pgbouncer.log
         """.replace("        ", "")
     )
+    (folder / "users").write_text('"postgres" ""\n')
     user = unprivileged_user()
-    for path in (folder, settings):
+    for path in (folder, *folder.iterdir()):
         if user:
             os.chown(path, user["user"], user["group"])
     bouncer = subprocess.Popen([str(program()), "-q", str(settings)], cwd="/", **user)

@@ -33,7 +33,7 @@ class Proxy:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
     def cut(self, how: Cut, word: str, *, meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Listens for a word, and hangs up there. What happens meanwhile, before the client knows, is up to the test."""
+        """Listens for a word, and hangs up there. `meanwhile` happens before the client knows."""
         self._how, self._word, self._meanwhile = how, word.encode(), meanwhile
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
+from holdfast.cli.crashtest import crashtest
 from holdfast.cli.migrate import migrate
 from holdfast.cli.run import run
 from holdfast.cli.show import show
@@ -58,12 +59,12 @@ def app() -> None:
     \b
     Exit codes:
       0    fine
-      1    some documents are dead letters (run, work --drain)
+      1    some documents are dead letters (run, work --drain); a kill changed the result (crashtest)
       2    the command or the pipeline is written wrongly
       3    the store cannot be used
       130  stopped by Ctrl-C, 143 by SIGTERM; the work is saved, and the same command goes on
     """
 
 
-for command in (run, submit, work, status, show, migrate):
+for command in (run, submit, work, status, show, migrate, crashtest):
     app.add_command(command)

@@ -57,6 +57,10 @@ class Asked:
         """The URL of the store as it may be shown."""
         return shown(self.store)
 
+    def tell_bodies(self) -> None:
+        """Lets bodies know the store by HOLDFAST_STORE, for what they ask the database outside of effects."""
+        os.environ["HOLDFAST_STORE"] = self.store
+
     def command(self, *words: str) -> str:
         """Gives a command that a person can paste: for the same store."""
         store = ["--store", self.named_store] if self.named_store else []

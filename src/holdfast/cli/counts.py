@@ -109,8 +109,9 @@ class Counts:
             self._count_failure(Failed(ending.claim.key, ending.claim.batch, ending.step, str(ending.failure), dead))
 
     def _count_reclaimed(self, here: Standing) -> None:
-        failed = Failed(here.key, here.batch, here.checkpoint.step or "", here.reason, here.state == "dead")
-        self._count_failure(failed)
+        """A crash is told when it is the last; before that it is most often the machine's."""
+        if here.state == "dead":
+            self._count_failure(Failed(here.key, here.batch, here.checkpoint.step or "", here.reason, dead=True))
 
     def _count_failure(self, failed: Failed) -> None:
         if failed.dead:

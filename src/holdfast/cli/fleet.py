@@ -12,6 +12,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.cli.asked import DEAD_LETTERS, FINE, INTERRUPTED, STORE_TROUBLE, TERMINATED, USAGE, Asked, Trouble
 from holdfast.cli.counts import Counts, Failed
@@ -141,11 +142,13 @@ def lead(asked: Asked, loaded: Loaded, store: Store, *, processes: int, batch: s
     budget = Budget()
     counts = Counts(loaded.pipeline, store, batch=batch)
     counts.recount()
+    done, dead = counts.done, counts.dead
     counts.looks_every = 1.0  # others do the work: only the store knows how far it is
     with showing(asked, counts, budget) as progress, stopping_on_signals(budget):
         fleet = Fleet(_command(asked, loaded, batch, how), progress, budget, size=processes)
         report = fleet.watch()
         counts.recount()
+    report = replace(report, done=counts.done - done, dead=counts.dead - dead)  # those that were killed told nothing
     if fleet.code:
         raise Trouble(f"{budget.reason}; the others were stopped, and what was committed is safe", code=fleet.code)
     goes_on = asked.same_command("work", loaded.spec, "--processes", str(processes))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct
 
@@ -19,15 +20,17 @@ from holdfast.core.errors import DefinitionError
 from holdfast.core.pipeline import Pipeline
 
 OURS = str(Path(holdfast.__file__).parent)
+NOT_THEIRS = ("<frozen", OURS, str(Path(os.__file__).parent))
 
 
 class Loaded(Struct, frozen=True):
-    """A pipeline, where it came from, and the documents that its file offers."""
+    """A pipeline, where it came from, and what else its file offers: documents, and tables to prepare."""
 
     pipeline: Pipeline
     spec: str
     file: Path | None
     documents: Callable[[], Iterable[Any]] | None
+    prepare: Callable[[Any], object] | None
 
 
 def load(spec: str) -> Loaded:
@@ -35,11 +38,15 @@ def load(spec: str) -> Loaded:
     source, _, name = spec.partition(":")
     with telling_their_errors(f"{source} cannot be imported", "mend it and run the command again"):
         module = _from_file(Path(source)) if _is_file(source) else _from_module(source)
-    documents = getattr(module, "documents", None)
     file = Path(module.__file__).absolute() if module.__file__ else None
     pipeline = _choose(module, source, name)
     _ = pipeline.first  # a pipeline without steps is refused here, not in the middle of a submit
-    return Loaded(pipeline, spec, file, documents if callable(documents) else None)
+    return Loaded(pipeline, spec, file, _function(module, "documents"), _function(module, "prepare"))
+
+
+def _function(module: ModuleType, name: str) -> Any:
+    found = getattr(module, name, None)
+    return found if callable(found) else None
 
 
 def _is_file(source: str) -> bool:
@@ -48,7 +55,7 @@ def _is_file(source: str) -> bool:
 
 def _from_file(path: Path) -> ModuleType:
     if path.is_dir():
-        raise Trouble(f"{path} is a folder; name the Python file with the pipeline, such as {path / 'pipeline.py'}")
+        _refuse_folder(path)
     if not path.is_file():
         raise Trouble(f"there is no file {path}; name the Python file (or module) with your pipeline{_nearby(path)}")
     sys.path.insert(0, str(path.parent.absolute()))  # as for `python file.py`: its neighbours can be imported
@@ -63,6 +70,13 @@ def _from_file(path: Path) -> ModuleType:
     return module
 
 
+def _refuse_folder(path: Path) -> NoReturn:
+    raise Trouble(
+        f"{path} is a folder, and the first word names the Python file with the pipeline: "
+        f"holdfast run pipeline.py {path}{_nearby(path)}"
+    )
+
+
 def _nearby(path: Path) -> str:
     folder = path.parent if path.parent.is_dir() else Path()
     here = sorted(str(file) for file in folder.glob("*.py"))
@@ -71,6 +85,8 @@ def _nearby(path: Path) -> str:
 
 def _from_module(name: str) -> ModuleType:
     sys.path.insert(0, str(Path.cwd()))
+    if Path(name).is_dir() and not Path(name, "__init__.py").is_file():
+        _refuse_folder(Path(name))
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -139,4 +155,7 @@ def _last_words(error: Exception) -> str:
 
 def _their_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
     frames = traceback.extract_tb(trace)
-    return [frame for frame in frames if not frame.filename.startswith(("<frozen", OURS, importlib.__path__[0]))]
+    theirs = [
+        frame for frame in frames if not frame.filename.startswith(NOT_THEIRS) and "-packages" not in frame.filename
+    ]
+    return theirs or [frame for frame in frames if not frame.filename.startswith(("<frozen", OURS))]

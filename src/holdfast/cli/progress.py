@@ -46,7 +46,8 @@ class Lines:
     every = 5.0
 
     def picture(self, counts: Counts) -> None:
-        click.echo(_submitting(counts) if not counts.total else in_a_line(counts))
+        if counts.total or counts.submitted:
+            click.echo(in_a_line(counts) if counts.total else _submitting(counts))
 
     def failure(self, failed: Failed) -> None:
         click.echo(_worded(failed))

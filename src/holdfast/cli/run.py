@@ -47,9 +47,10 @@ def run(
     Without DOCUMENTS it goes on with what is in the store, after submitting what the function `documents()` of the
     pipeline's file gives, if it has one.
     """
+    asked.tell_bodies()
     loaded = load(pipeline)
     words = ("run", pipeline, *(["--batch", batch] if batch else []))
-    with going_on_later(asked, *words), api.opened(asked.store) as store:
+    with api.opened(asked.store) as store, going_on_later(asked, *words):
         source = _source(asked, loaded, documents)
         _run(asked, loaded, store, source, batch=batch, budget=Budget(budget), how=how, words=words)
 
@@ -82,6 +83,4 @@ def _run(
     summary = Summary(
         store, loaded.pipeline.name, batch, report=report, stopped_by=budget.reason, goes_on=asked.same_command(*words)
     )
-    if not summary.balance.expected and not asked.json:
-        click.echo(f"There are no documents; name some: {asked.command('run', loaded.spec, 'FOLDER')}")
     closed(asked, summary, progress, receipt)

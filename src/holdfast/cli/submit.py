@@ -26,7 +26,7 @@ def submit(asked: Asked, *, pipeline: str, documents: tuple[str, ...], batch: st
     PIPELINE and DOCUMENTS are those of `holdfast run`.
     """
     loaded = load(pipeline)
-    with going_on_later(asked, "submit", pipeline), store_that_lasts(asked) as store:
+    with store_that_lasts(asked) as store, going_on_later(asked, "submit", pipeline):
         source = named(documents, leaving_out=own_files(database_file(asked.store), loaded))
         receipt = api.submit(loaded.pipeline, store, batch=batch, documents=source, priority=priority)
     click.echo(msgspec.json.encode(receipt) if asked.json else words_of(receipt))

@@ -50,6 +50,9 @@ class Summary:
 
     def tell(self, asked: Asked) -> None:
         """Tells it to a person."""
+        if not self.balance.expected:
+            click.echo(f"Pipeline {self.pipeline} has no documents yet; submit some with `holdfast run` or `submit`.")
+            return
         click.echo(self._what_was_done())
         self._tell_dead_letters(asked)
         if self.balance.paused:
@@ -60,6 +63,7 @@ class Summary:
     def _what_was_done(self) -> str:
         report = self.report
         said = [f"{count(report.done, 'document')} done"]
+        said += [f"{count(report.items, 'item')} kept"] if report.items else []
         said += [f"{report.dead:,} dead"] if report.dead else []
         said += [f"{report.paused:,} paused"] if report.paused else []
         said += [f"tried again {count(report.tried_again, 'time')}"] if report.tried_again else []

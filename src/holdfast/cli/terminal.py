@@ -26,7 +26,8 @@ class Terminal:
         self._live.start()
 
     def picture(self, counts: Counts) -> None:
-        self._live.update(_submitting(counts) if not counts.total else _drawn(counts), refresh=True)
+        if counts.total or counts.submitted:
+            self._live.update(_drawn(counts) if counts.total else _submitting(counts), refresh=True)
 
     def failure(self, failed: Failed) -> None:
         mark, style = ("✗", "red") if failed.dead else ("↻", "yellow")

@@ -50,8 +50,9 @@ def work(
     """
     if supervised:
         _stop_with_parent()
+    asked.tell_bodies()
     loaded = load(pipeline)
-    with going_on_later(asked, "work", pipeline), store_that_lasts(asked) as store:
+    with store_that_lasts(asked) as store, going_on_later(asked, "work", pipeline):
         if processes > 1:
             from holdfast.cli.fleet import lead
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from time import monotonic
@@ -17,10 +17,12 @@ class Budget:
     def __init__(self, lasts: timedelta | None = None) -> None:
         self._ends = None if lasts is None else monotonic() + lasts.total_seconds()
         self._reason = ""
+        self.on_stop: Callable[[], object] = bool
 
     def stop(self, reason: str) -> None:
         """Asks for a stop. The first reason is the one that is told."""
         self._reason = self._reason or reason
+        self.on_stop()
 
     def is_over(self) -> bool:
         """Answers whether it is time to stop."""

@@ -10,26 +10,17 @@ thread, a function with a deadline and a test with a hand-moved clock all drive 
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Generator, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
 
 from holdfast.core.document import Document
 from holdfast.core.errors import (
-    BodyCrashed,
-    BodyError,
     CursorExpired,
-    Pause,
-    RetryLater,
-    TooManyFailures,
-    WrongLength,
 )
-from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item
+from holdfast.core.model import Checkpoint, Claim, Item
 from holdfast.core.moves import Accepted, Answer, Effect, Ending, Move, Refused, Tx
 from holdfast.core.pipeline import Pipeline
-from holdfast.core.retry import retry_after
 from holdfast.core.step import AnyStep
 from holdfast.core.windows import Windows
 from holdfast.engine.calls import (
@@ -47,18 +38,19 @@ from holdfast.engine.calls import (
     Request,
     Rewind,
     RunValue,
-    RunWindow,
 )
+from holdfast.engine.verdicts import Over, judge
+from holdfast.engine.walk import Walk
 
 Run = Generator[Request, Any, None]
 
 
 def advance(pipeline: Pipeline, claim: Claim, document: Document, *, who: str) -> Run:
     """Takes a claimed document as far as it goes: to its end, to a gate, or to an error."""
-    return _Executor(pipeline, claim, document, who).run()
+    return Executor(pipeline, claim, document, who).run()
 
 
-class _Executor:
+class Executor:
     """One document on its way. The claim's checkpoint moves with every accepted commit."""
 
     def __init__(self, pipeline: Pipeline, claim: Claim, document: Document, who: str) -> None:
@@ -82,7 +74,7 @@ class _Executor:
                     yield from self._park_at(step)
                     return
                 yield from self._work_through(step)
-        except _Over as over:
+        except Over as over:
             yield GiveBack(over.ending)
 
     def _work_through(self, step: AnyStep) -> Run:
@@ -122,8 +114,7 @@ class _Executor:
     def _over(self, step: AnyStep) -> Run:
         assert step.options.over is not None
         extent = yield from self.compute(MeasureExtent(step.options.over))
-        walk = _Walk(self, step, Windows(extent, cursor=self.at.cursor))
-        yield from walk.run()
+        yield from Walk(self, step, Windows(extent, cursor=self.at.cursor)).run()
 
     # what they share
 
@@ -211,148 +202,8 @@ class _Executor:
         self.document.generation = self.at.generation
         self.attempts, self.crashes = 1, 0
 
-    def judged(self, step: AnyStep, error: BaseException) -> _Over:
-        return _Over(judge(step, error, claim=self.claim, who=self.who, attempts=self.attempts, crashes=self.crashes))
-
-
-class _Over(Exception):
-    """The worker is finished with this document for now."""
-
-    def __init__(self, ending: Ending) -> None:
-        super().__init__(ending.reason)
-        self.ending = ending
-
-
-class _Walk:
-    """One step over items: windows at once, out of order, with bad items set aside."""
-
-    def __init__(self, executor: _Executor, step: AnyStep, windows: Windows) -> None:
-        self.executor = executor
-        self.step = step
-        self.windows = windows
-        self.retry = step.options.retry
-        self.out = 0
-        self.again: list[RunWindow] = []
-        self.stopped_by: BaseException | None = None
-
-    def run(self) -> Run:
-        """First every item, then those that were set aside once more, then on to the next step."""
-        if not self.windows.finished:
-            yield from self._work_off()
-        self.again = [self._single(place) for place, tries in self.windows.aside.items() if tries < self.retry.attempts]
-        if self.again:
-            yield from self._work_off()
-        self._put_off_if_hope_is_left()
-        if too_many := self._too_many():
-            raise self.executor.judged(self.step, too_many)
-        yield from self.executor.finish(self.step, (), None)
-
-    def _single(self, place: int) -> RunWindow:
-        return RunWindow(self.step.name, (place, place + 1))
-
-    def _work_off(self) -> Run:
-        while True:
-            calls = tuple(self._next_calls())
-            if not calls and not self.out:
-                break
-            self.out += len(calls)
-            events: Sequence[Event] = yield Compute(calls)
-            self.out -= len(events)
-            yield from self._commit(events)
-        if self.stopped_by is not None:
-            raise self.executor.judged(self.step, self.stopped_by)
-
-    def _next_calls(self) -> Generator[RunWindow]:
-        room = self.step.options.parallel - self.out
-        while room > 0 and self.stopped_by is None:
-            if self.again:
-                yield self.again.pop(0)
-            elif span := self.windows.take(self.step.options.size or 1):
-                yield RunWindow(self.step.name, span)
-            else:
-                return
-            room -= 1
-
-    def _commit(self, events: Sequence[Event]) -> Run:
-        items: list[Item] = []
-        effects: list[Effect] = []
-        asides: list[Aside] = []
-        mended: list[int] = []
-        for event in events:
-            assert isinstance(event.call, RunWindow)
-            if isinstance(event, Raised):
-                asides += self._take_apart(event.call, event.error)
-                continue
-            mended += [place for place in range(*event.call.span) if place in self.windows.aside]
-            self.windows.finish(event.call.span)
-            items += event.result.items
-            if (effect := self.executor.effect(self.step, event.result.value)) is not None:
-                effects.append(effect)
-        for place in mended:
-            self.windows.mend(place)
-        cursor = self.windows.cursor()
-        if cursor == self.executor.at.cursor:
-            return  # a window that failed was taken apart: nothing to keep yet
-        effect = partial(_all, effects) if effects else None
-        yield from self.executor.go_on(self.step, cursor, items, effect, asides=asides, mended=mended)
-
-    def _take_apart(self, call: RunWindow, error: BaseException) -> list[Aside]:
-        """Halves a window that failed, down to the single bad item, which is set aside."""
-        start, stop = call.span
-        if isinstance(error, (RetryLater, Pause, WrongLength)):
-            self.stopped_by = self.stopped_by or error
-            return []
-        if stop - start > 1:
-            middle = (start + stop) // 2
-            self.again += [RunWindow(call.step, (start, middle)), RunWindow(call.step, (middle, stop))]
-            return []
-        tries = self.retry.attempts if self.retry.is_permanent(error) else self.windows.aside.get(start, 0) + 1
-        self.windows.set_aside(start, tries=tries)
-        self.stopped_by = self._too_many(f"; the last one: {failure_of(error)}")
-        return [Aside(start, tries, failure_of(error))]
-
-    def _too_many(self, last: str = "") -> TooManyFailures | None:
-        bad, total, rate = len(self.windows.aside), self.windows.total, self.step.options.failure_rate
-        if bad <= rate * total:
-            return None
-        allowed = f"more than the {rate:.0%} that step {self.step.name!r} allows"
-        return TooManyFailures(f"{bad} of {total} items failed, {allowed}{last}")
-
-    def _put_off_if_hope_is_left(self) -> None:
-        tried = [tries for tries in self.windows.aside.values() if tries < self.retry.attempts]
-        if tried:
-            reason = f"{len(tried)} items of {self.step.name} failed and will be tried again"
-            claim, who, delay = self.executor.claim, self.executor.who, self.retry.wait(max(tried))
-            raise _Over(Ending(claim, who, "waiting", "defer", delay, costs="nothing", reason=reason))
-
-
-def judge(step: AnyStep, error: BaseException, *, claim: Claim, who: str, attempts: int, crashes: int) -> Ending:
-    """Decides what becomes of a document after an error: put off, parked, tried again or a dead letter."""
-    retry = step.options.retry
-    if isinstance(error, RetryLater):
-        delay = error.after if error.after is not None else retry.wait(max(attempts, 1))
-        return Ending(claim, who, "waiting", "defer", delay, costs="nothing", reason=str(error))
-    if isinstance(error, Pause):
-        return Ending(claim, who, "paused", "pause", until=error.until, costs="nothing", reason=str(error))
-    crashed = isinstance(error, BodyCrashed)
-    attempts, crashes = attempts - crashed, crashes + crashed
-    failure = failure_of(error)
-    costs: Literal["attempt", "crash"] = "crash" if crashed else "attempt"
-    if retry.gives_up(error, attempts=attempts, crashes=crashes):
-        return Ending(claim, who, "dead", "fail", costs=costs, failure=failure, step=step.name)
-    delay = max(retry.wait(max(attempts, crashes, 1)), retry_after(error) or timedelta(0))
-    return Ending(claim, who, "waiting", "fail", delay, costs=costs, failure=failure, step=step.name)
-
-
-def failure_of(error: BaseException) -> Failure:
-    """Gives an error as a value that can be kept."""
-    story = getattr(error, "story", None)  # what a child process told of its error
-    if isinstance(story, Failure):
-        return story
-    kind = type(error).__name__
-    if isinstance(error, BodyError):
-        return Failure(kind, str(error))
-    return Failure(kind, str(error), "".join(traceback.format_exception(error, limit=-30)))
+    def judged(self, step: AnyStep, error: BaseException) -> Over:
+        return Over(judge(step, error, claim=self.claim, who=self.who, attempts=self.attempts, crashes=self.crashes))
 
 
 def _waits_at(gate: AnyStep) -> str:
@@ -361,8 +212,3 @@ def _waits_at(gate: AnyStep) -> str:
 
 def _write(body: Any, document: Document, value: Any, tx: Tx) -> None:
     body(tx, document, value)
-
-
-def _all(effects: Sequence[Effect], tx: Tx) -> None:
-    for effect in effects:
-        effect(tx)

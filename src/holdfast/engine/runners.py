@@ -73,6 +73,10 @@ class Runners:
         except Empty:
             return results
 
+    def nudge(self) -> None:
+        """Ends a wait for results."""
+        self._results.put([])
+
     def take_back(self) -> list[Job]:
         """Gives back the calls that no thread has taken yet."""
         jobs: list[Job] = []

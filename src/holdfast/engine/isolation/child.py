@@ -118,9 +118,9 @@ class Child:
                 break
             assert isinstance(task, Task)
             answer = self.do(task)
-            flush_output()
             if os.getpid() != me:
                 os._exit(0)  # a copy that the body forked and forgot: only one of us may answer
+            flush_output()
             with suppress(Hangup):
                 self.talk.say(answer)
             last = answer.last

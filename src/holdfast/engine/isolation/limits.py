@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 try:
-    import ctypes
     import fcntl
     import resource
+    from ctypes import CDLL
 
-    _prctl: Any = ctypes.CDLL(None).prctl  # found once: every child would else look for it again
+    _prctl: Any = CDLL(None).prctl  # found once: every child would else look for it again
 except (ImportError, OSError, AttributeError, TypeError):  # macOS has no prctl; on Windows nothing here is called
     _prctl = None
 

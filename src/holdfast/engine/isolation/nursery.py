@@ -16,42 +16,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
-
 from holdfast.core.errors import BodyCrashed, DefinitionError, RetryLater
-from holdfast.core.model import WHOLE, Failure, Item
+from holdfast.core.model import Failure
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import AnyStep
 from holdfast.engine.bodies import Desk
-from holdfast.engine.calls import Call, MeasureExtent, Produced, Pulled, PullStream, RunWindow
+from holdfast.engine.calls import Call, MeasureExtent, PullStream
 from holdfast.engine.isolation.cradle import Born, Cradle, Gone
 from holdfast.engine.isolation.limits import can_limit_memory
-from holdfast.engine.isolation.stories import retold, tell
-from holdfast.engine.isolation.talk import (
-    Answer,
-    AskExtent,
-    AskItems,
-    Card,
-    Failed,
-    Found,
-    Gave,
-    Hangup,
-    Measured,
-    Message,
-    Question,
-    Rows,
-    Task,
-    Verified,
-    Yielded,
-)
+from holdfast.engine.isolation.talk import Answer, AskExtent, AskItems, Failed, Gave, Hangup, Task, Verified, Yielded
+from holdfast.engine.isolation.translation import reply_to, result_of, task_of
 
 BEDS = 64
 """So many streams stay open at once. Further ones begin again at their cursor when their turn comes."""
 GLANCE = 0.05
 """Seconds between looks whether a stream has to stop at its next item."""
-
-_json = msgspec.json.Encoder().encode
-_from_json = msgspec.json.Decoder().decode
 
 
 class Nursery:
@@ -63,6 +42,7 @@ class Nursery:
         self._stop = mmap.mmap(-1, 1)  # one byte that the children see too
         self._cradle = Cradle(pipeline, self._is_stopping)
         self._replacing = threading.Lock()
+        self._closed = False
         self._idle: deque[Born] = deque()
         self._lodgers: dict[Born, None] = {}
         self._turns: dict[Desk, set[_Turn]] = defaultdict(set)
@@ -73,12 +53,12 @@ class Nursery:
         if isinstance(call, MeasureExtent):
             return desk.run(call)
         step = desk.pipeline[call.step]
-        task = _task(desk, call, step)
+        task = task_of(desk, call, step)
         with self._turn(desk) as turn:
             child = self._child_for(desk, call)
             answer = self._work(turn, child, desk, step, task)
             self._put_back(turn, child, desk, answer)
-        return _result(step, answer)
+        return result_of(step, answer)
 
     def end(self, desk: Desk) -> bool:
         """Kills the children that work for this desk. Answers whether there were any; their calls raise."""
@@ -87,11 +67,13 @@ class Nursery:
             for turn in turns:
                 turn.ended = True
                 if turn.child is not None:
-                    self._cradle.end(turn.child)
+                    turn.child.end()
         return bool(turns)
 
     def close(self) -> None:
         """Ends all children: idle ones leave, open streams tidy up, the rest is killed."""
+        with self._replacing:
+            self._closed = True
         for desk in tuple(self._turns):
             self.end(desk)
         while self._idle:
@@ -107,7 +89,7 @@ class Nursery:
             with self._lock:
                 turn.child = child
             if turn.ended:  # while we were looking for a child
-                self._cradle.end(child)
+                child.end()
             child.talk.say(task)
             while True:
                 self._await(child, desk)
@@ -115,13 +97,13 @@ class Nursery:
                 if isinstance(message, (Gave, Yielded, Verified, Failed)):
                     return message
                 assert isinstance(message, (AskItems, AskExtent))
-                child.talk.say(_reply(desk, message))
+                child.talk.say(reply_to(desk, message))
         except Hangup:
             crash = self._crash(child, desk, step)
             child.dismiss()
             raise crash from None
         except BaseException:
-            self._cradle.end(child)  # nobody listens to it any more
+            child.end()  # nobody listens to it any more
             child.dismiss()
             raise
 
@@ -134,8 +116,7 @@ class Nursery:
         return self._stop[0] != 0
 
     def _crash(self, child: Born, desk: Desk, step: AnyStep) -> BodyCrashed:
-        fate = self._cradle.fate(child)
-        crash = BodyCrashed(f"step {step.name!r} of {desk.document.key!r}: its process {_how(fate)}")
+        crash = BodyCrashed(f"step {step.name!r} of {desk.document.key!r}: its process {_how(child.fate())}")
         crash.story = Failure("BodyCrashed", str(crash), child.last_words())  # type: ignore[attr-defined]
         return crash
 
@@ -184,6 +165,8 @@ class Nursery:
     def _replace(self, gone: Cradle) -> None:
         """Forks again, now with threads about: still better than a worker that can do nothing more."""
         with self._replacing:
+            if self._closed:
+                raise RetryLater("the worker has stopped")
             if self._cradle is gone:
                 gone.close()
                 self._cradle = Cradle(self._pipeline, self._is_stopping)
@@ -250,63 +233,6 @@ def _refuse_without_fork(pipeline: Pipeline) -> None:
     limited = [step.name for step in pipeline.steps if step.options.memory is not None]
     if limited and not can_limit_memory():
         warnings.warn(f"this system cannot hold {', '.join(limited)} to memory=; only Linux can", stacklevel=3)
-
-
-def _task(desk: Desk, call: Call, step: AnyStep) -> Task:
-    document = desk.document
-    card = Card(
-        document.batch, document.key, document.payload, document.fingerprint, document.generation, document.step
-    )
-    given: Rows = []
-    if isinstance(call, RunWindow):
-        given = list(document._reader.read(step.options.over or "", *call.span))
-    return Task(type(call).__name__, _json(call), _json(card), given)
-
-
-def _reply(desk: Desk, question: Question) -> Message:
-    """Reads for the child. An error of the store is raised in the body, as it would be here."""
-    reader = desk.document._reader
-    try:
-        if isinstance(question, AskExtent):
-            return Measured(reader.extent(question.step))
-        return Found(list(reader.read(question.step, question.start, question.stop)))
-    except Exception as error:  # noqa: BLE001 - it belongs to the body, which asked
-        return Failed(tell(error))
-
-
-def _result(step: AnyStep, answer: Answer) -> Any:
-    """Gives what `desk.run` would have given, or raises what it would have raised."""
-    known = step.options.retry.permanent
-    match answer:
-        case Gave(rows):
-            return Produced(_items(step, rows), _value(step, rows))
-        case Yielded(rows, cursor, position, exhausted, told):
-            error = None if told is None else retold(told, known=known)
-            values = _values(step, rows) if step.effect_body is not None else []
-            return Pulled(_items(step, rows), values, _from_json(cursor), position, exhausted, error)
-        case Verified(said):
-            return said
-        case Failed(told):
-            raise retold(told, known=known)
-
-
-def _items(step: AnyStep, rows: Rows) -> list[Item]:
-    return [Item(step.name, place, kept) for place, kept in rows] if step.options.keep else []
-
-
-def _values(step: AnyStep, rows: Rows) -> list[Any]:
-    decode = step.codec_of_item.decode
-    return [decode(kept) for _, kept in rows]
-
-
-def _value(step: AnyStep, rows: Rows) -> Any:
-    """Gives the value for the effect, as it is kept. Without an effect nobody asks for it."""
-    if step.effect_body is None or not rows:
-        return None
-    if rows[0][0] == WHOLE:
-        return step.codec_of_whole.decode(rows[0][1])
-    values = _values(step, rows)
-    return values[0] if step.kind == "over" and not step.options.size else values
 
 
 def _how(fate: int | None) -> str:

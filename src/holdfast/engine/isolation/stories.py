@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.core.errors import Pause, RetryLater
 from holdfast.core.model import Failure
 from holdfast.core.retry import retry_after
-from holdfast.engine.executor import failure_of
+from holdfast.engine.verdicts import failure_of
 
 
 class BodyFailed(Exception):
@@ -35,13 +35,12 @@ class Told(Struct, array_like=True):
 
 def tell(error: BaseException) -> Told:
     """Gives an error as it can be sent."""
-    asked = retry_after(error)
     return Told(
         classes=[_name(cls) for cls in type(error).__mro__],
         story=_story(error),
         after=error.after.total_seconds() if isinstance(error, RetryLater) and error.after is not None else None,
         until=error.until if isinstance(error, Pause) else None,
-        retry_after=None if asked is None else asked.total_seconds(),
+        retry_after=_wait(error),
     )
 
 
@@ -70,6 +69,14 @@ def _story(error: BaseException) -> Failure:
     except Exception as worse:  # noqa: BLE001 - an error whose own text cannot be had is still to be told
         story = Failure(type(error).__name__, f"(its message cannot be read: {type(worse).__name__})")
     return Failure(story.kind, _sendable(story.message), _sendable(story.traceback))
+
+
+def _wait(error: BaseException) -> float | None:
+    try:
+        asked = retry_after(error)
+    except Exception:  # noqa: BLE001 - an attribute of a foreign error may be code that fails
+        return None
+    return None if asked is None else asked.total_seconds()
 
 
 def _sendable(text: str) -> str:

@@ -7,15 +7,33 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.errors import StoreError, StoreGone
 from holdfast.core.model import Checkpoint, Entry, Plan, Standing
+from holdfast.core.moves import refuse_to_end
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, Tables
 from holdfast.stores.protocol import Clock
+
+
+class Tx:
+    """The transaction that effects write through: in a SQLite database in memory."""
+
+    dialect: Literal["sqlite", "postgresql"] = "sqlite"
+
+    __slots__ = ("_database", "executemany")
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self.executemany = database.executemany
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """Runs one statement and answers its cursor."""
+        refuse_to_end(sql)
+        return self._database.execute(sql, parameters)
 
 
 class Base:
@@ -39,10 +57,10 @@ class Base:
             self._closed = True
             self._effects.close()
 
-    def execute(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
-        """Runs one statement on the SQLite database that effects write to, and gives its rows."""
+    @contextmanager
+    def transaction(self) -> Iterator[Tx]:
         with self._writing():
-            return self._effects.execute(sql, parameters).fetchall()
+            yield Tx(self._effects)
 
     @contextmanager
     def _reading(self) -> Iterator[Tables]:

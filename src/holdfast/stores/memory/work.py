@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from sqlite3 import IntegrityError
-from typing import Any, Literal
+from typing import Any
 
 from msgspec.structs import replace
 
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.errors import BodyError
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
-from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move, refuse_to_end
+from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move
 from holdfast.core.retry import SUSPECT
 from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
-from holdfast.stores.memory.base import Base
+from holdfast.stores.memory.base import Base, Tx
 from holdfast.stores.memory.tables import DocumentRow, ItemRow, WorkerRow
 from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
 
@@ -195,7 +195,7 @@ class Work(Base):
 
     def _run_effect(self, move: Move) -> None:
         assert move.effect is not None
-        move.effect(Tx(self))
+        move.effect(Tx(self._effects))
         if not self._effects.in_transaction:
             raise BodyError("an effect ended the transaction it was given; it must leave commit and rollback alone")
 
@@ -269,26 +269,6 @@ class Work(Base):
         with self._reading() as tables:
             items = tables.items[document_id, generation, step_id]
             return [(position, items[position].value) for position in sorted(items) if start <= position < stop]
-
-
-class Tx:
-    """The transaction that effects write through."""
-
-    dialect: Literal["sqlite", "postgresql"] = "sqlite"
-
-    __slots__ = ("_store",)
-
-    def __init__(self, store: Base) -> None:
-        self._store = store
-
-    def execute(self, sql: str, parameters: Any = (), /) -> Any:
-        """Runs one statement and answers the driver's cursor."""
-        refuse_to_end(sql)
-        return self._store._effects.execute(sql, parameters)
-
-    def executemany(self, sql: str, parameters: Any, /) -> Any:
-        """Runs one statement for each of many parameters."""
-        return self._store._effects.executemany(sql, parameters)
 
 
 def _stays(move: Move, now: datetime) -> dict[str, Any]:

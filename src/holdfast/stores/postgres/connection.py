@@ -27,7 +27,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import DeadlockDetected, InvalidParameterValue, SerializationFailure
 from psycopg.pq import TransactionStatus
 
-from holdfast.core.errors import StoreError, StoreFull, StoreGone, StoreReadOnly
+from holdfast.core.errors import BodyError, StoreError, StoreFull, StoreGone, StoreReadOnly
 from holdfast.core.moves import refuse_to_end
 
 Db = Connection[tuple[Any, ...]]
@@ -204,7 +204,7 @@ class Connections:
     def _idle(self) -> Db:
         db = self._mine()
         if db.pgconn.transaction_status != TransactionStatus.IDLE:
-            raise StoreError("an effect called the store that runs it; an effect writes through the tx it is given")
+            raise BodyError("an effect called the store that runs it; an effect writes through the tx it is given")
         return db
 
     def _mine(self) -> Db:

@@ -9,7 +9,7 @@ import pytest
 from holdfast.core.model import Checkpoint
 from holdfast.core.moves import LOST
 from holdfast.stores.protocol import Store
-from holdfast.testing.conformance.base import LEASE, NOTHING, SECOND, Conformance, Desk, waits
+from holdfast.testing.conformance.base import LEASE, NOTHING, SECOND, Conformance, Desk
 
 
 class ClaimConformance(Conformance):
@@ -384,9 +384,3 @@ class WorkerConformance(Conformance):
         claim = desk.take_in()
         desk.store.surrender(desk.worker, keeping=[])
         assert desk.verbs(claim) == []
-
-    def test_a_verdict_hears_what_was_counted(self, desk: Desk) -> None:
-        heard = []
-        desk.take_in()
-        desk.reclaim(gone=[desk.worker.id], verdict=lambda *told: heard.append(told) or waits(*told))
-        assert heard == [("extract", 0, 1)]

@@ -9,6 +9,7 @@ import pytest
 from holdfast.core.errors import BodyError
 from holdfast.core.model import Item
 from holdfast.core.moves import ACCEPTED, LOST, Answer, Refused, Tx
+from holdfast.stores.protocol import Store
 from holdfast.testing.conformance.base import Conformance, Desk, breaks, writes
 
 Notes = Callable[[], list[str]]
@@ -16,6 +17,12 @@ Notes = Callable[[], list[str]]
 
 def _refused(answers: list[Answer]) -> list[bool]:
     return [isinstance(answer, Refused) for answer in answers]
+
+
+def writes_and_commits(tx: Tx) -> None:
+    """The effect that ends its transaction."""
+    tx.execute("insert into notes (text) values ('half')")
+    tx.execute("commit")
 
 
 class EffectConformance(Conformance):
@@ -212,6 +219,23 @@ class EffectConformance(Conformance):
         assert isinstance(answers[1].error, self.forbidden)
         assert [desk.standing(key).checkpoint.moves for key in "abcd"] == [1, 0, 1, 1]
         assert desk.sql("select count(*) from books") == [(0,)]
+
+    def test_a_transaction_of_ones_own_is_committed_at_its_end(self, desk: Desk, other: Store) -> None:
+        with desk.store.transaction() as tx:
+            tx.execute("create table mine (id integer)")
+            tx.execute("insert into mine values (1)")
+        with other.transaction() as tx:
+            assert list(map(tuple, tx.execute("select id from mine").fetchall())) == [(1,)]
+
+    def test_a_transaction_of_ones_own_is_undone_by_an_error(self, desk: Desk, notes: Notes) -> None:
+        with pytest.raises(RuntimeError), desk.store.transaction() as tx:
+            breaks(tx)
+        assert notes() == []
+
+    def test_a_transaction_of_ones_own_cannot_be_ended_from_within(self, desk: Desk, notes: Notes) -> None:
+        with pytest.raises(BodyError), desk.store.transaction() as tx:
+            writes_and_commits(tx)
+        assert notes() == []
 
     def test_an_interruption_in_an_effect_takes_the_group_back(self, desk: Desk, notes: Notes) -> None:
         def effect(tx: Tx) -> None:

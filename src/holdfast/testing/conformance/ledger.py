@@ -82,7 +82,7 @@ class LedgerConformance(Conformance):
     def test_standings_are_filtered_by_state(self, desk: Desk) -> None:
         _one_of_each(desk)
         for state in ("waiting", "running", "paused", "done", "dead", "cancelled"):
-            assert [one.key for one in desk.store.standings("papers", state=state)] == [state]  # type: ignore[arg-type]
+            assert [one.key for one in desk.store.standings("papers", state=state)] == [state]
 
     def test_standings_are_filtered_by_batch(self, desk: Desk) -> None:
         desk.submit("a", "b", batch="march")

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.core.model import Checkpoint
+from holdfast.core.model import Checkpoint, State
 from holdfast.core.moves import LOST
 from holdfast.stores.protocol import Store
 from holdfast.testing.conformance.base import LEASE, SECOND, Conformance, Desk, dies, waits
@@ -168,6 +168,18 @@ class LivenessConformance(Conformance):
             gone=[desk.worker.id], verdict=lambda step, *_: dies(step, 0, 0) if step == "chunk" else waits(step, 0, 0)
         )
         assert [(orphan.key, orphan.state) for orphan in orphans] == [("a", "dead"), ("b", "waiting")]
+
+    def test_a_verdict_hears_what_was_counted(self, desk: Desk) -> None:
+        heard = []
+
+        def listens(step: str, attempts: int, crashes: int) -> tuple[State, timedelta]:
+            heard.append((step, attempts, crashes))
+            return waits(step, attempts, crashes)
+
+        desk.give_back(desk.take_in())
+        desk.claim()
+        desk.reclaim(gone=[desk.worker.id], verdict=listens)
+        assert heard == [("extract", 1, 1)]
 
     def test_a_verdict_that_fails_takes_the_reclaim_back(self, desk: Desk) -> None:
         def broken(*_: object) -> tuple[str, timedelta]:

@@ -167,7 +167,7 @@ class Lockstep(RuleBasedStateMachine):
         timeout=st.none() | SECONDS,
         value=st.sampled_from(['"v"', b"bytes", '"' + "x" * 70_000 + '"']),
     )
-    def commit(
+    def commit(  # noqa: PLR0917
         self,
         data: st.DataObject,
         kind: str,

@@ -74,16 +74,16 @@ class RaceConformance(Conformance):
                 assert desk.commit(desk.forward(claim)) == [LOST]
 
     def test_of_cancel_and_commit_the_cancel_holds(self, desk: Desk, other: Store) -> None:
+        def either(number: int, claim: Claim) -> None:
+            if number == 0:
+                other.cancel(claim.document_id, who="cat", reason="no")
+            else:
+                desk.commit(desk.forward(claim))
+
         desk.submit(*(f"doc-{turn}" for turn in range(ROUNDS)))
         with _threads(2) as at_once:
             for claim in desk.claim():
-                at_once(
-                    lambda n: (
-                        other.cancel(claim.document_id, who="cat", reason="no")  # noqa: B023
-                        if n == 0
-                        else desk.commit(desk.forward(claim))
-                    )  # noqa: B023
-                )
+                at_once(lambda n: either(n, claim))  # noqa: B023
                 assert desk.standing(claim.key).state == "cancelled"
 
     def test_an_orphan_is_reclaimed_by_one(self, desk: Desk, other: Store) -> None:

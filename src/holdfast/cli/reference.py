@@ -1,0 +1,41 @@
+"""The reference of the command line, made from the commands themselves: docs/reference/cli.md is its output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from holdfast.cli.app import app
+
+WIDTH = 100
+
+
+def markdown() -> str:
+    """Gives the help of every command as Markdown, in the order of `holdfast --help`."""
+    return "\n".join(_pages()) + "\n"
+
+
+def _pages() -> Iterator[str]:
+    yield "# The command line"
+    yield ""
+    yield "Generated from the code by `holdfast.cli.reference`; a test compares. Every command answers `--help`."
+    with click.Context(app, info_name="holdfast", terminal_width=WIDTH, **app.context_settings) as context:
+        yield from _page("holdfast", app, context)
+        for name in app.list_commands(context):
+            command = app.commands[name]
+            with click.Context(command, info_name=name, parent=context, terminal_width=WIDTH) as inner:
+                yield from _page(f"holdfast {name}", command, inner)
+
+
+def _page(title: str, command: click.Command, context: click.Context) -> Iterator[str]:
+    yield ""
+    yield f"## {title}"
+    yield ""
+    yield "```text"
+    yield command.get_help(context)
+    yield "```"
+
+
+if __name__ == "__main__":
+    click.echo(markdown(), nl=False)

@@ -1,0 +1,52 @@
+"""The caretaker: what every worker does for the fleet, again and again, so that nothing waits for one that is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from time import monotonic
+
+from holdfast.core.model import Plan, Standing, State, Worker
+from holdfast.core.pipeline import Pipeline
+from holdfast.engine.hosts import is_gone
+from holdfast.stores.protocol import Store
+
+UPKEEP = 2.0
+"""Seconds between rounds while there is work."""
+
+
+class Caretaker:
+    """Reclaims orphans, wakes sleepers and looks out for suspects."""
+
+    def __init__(self, pipeline: Pipeline, store: Store, plan: Plan) -> None:
+        self._pipeline = pipeline
+        self._store = store
+        self._plan = plan
+        self._looked_at = 0.0
+        self._tidied_at = monotonic()
+        self.suspects = False
+
+    def is_due(self, every: float) -> bool:
+        """Answers whether it is time for a round."""
+        return monotonic() - self._looked_at >= every
+
+    def look_after(self, me: Worker, in_hand: Sequence[int]) -> list[Standing]:
+        """Makes a round. Answers the documents that were reclaimed."""
+        self._looked_at = monotonic()
+        gone = [worker.id for worker, _, _ in self._store.workers() if worker.id != me.id and is_gone(worker)]
+        reclaimed = self._store.reclaim(self._plan, who=me.name, verdict=self._verdict, gone=gone)
+        self._store.wake(self._plan)
+        self.suspects = self._store.suspects_due(self._plan)
+        if monotonic() - self._tidied_at > me.lease.total_seconds():
+            self._tidied_at = monotonic()
+            self._store.surrender(me, keeping=in_hand)
+        return reclaimed
+
+    def _verdict(self, step: str, attempts: int, crashes: int) -> tuple[State, timedelta]:
+        if step not in self._pipeline:
+            return "waiting", timedelta(0)
+        retry = self._pipeline[step].options.retry
+        if attempts >= retry.attempts or crashes >= retry.crashes:
+            return "dead", timedelta(0)
+        tries = max(attempts, crashes - 1)  # the first crash is most often the machine's: go on at once
+        return "waiting", retry.wait(tries) if tries else timedelta(0)

@@ -1,0 +1,57 @@
+"""A document in a worker's hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from holdfast.core.document import Document
+from holdfast.core.model import Claim
+from holdfast.core.pipeline import Pipeline
+from holdfast.engine.bodies import Desk, StoreReader
+from holdfast.engine.calls import Call, Event
+from holdfast.engine.executor import Run, advance
+
+NEVER = float("inf")
+
+
+class InHand(Desk):
+    """One document that this worker holds: its executor, and the calls that are out for it."""
+
+    def __init__(
+        self, pipeline: Pipeline, claim: Claim, reader: StoreReader, *, who: str, stopping: Callable[[], bool]
+    ) -> None:
+        document = Document(
+            pipeline=pipeline.name,
+            batch=claim.batch,
+            key=claim.key,
+            payload=claim.payload,
+            fingerprint=claim.fingerprint,
+            generation=claim.checkpoint.generation,
+            reader=reader,
+        )
+        super().__init__(pipeline, document, stopping=stopping)
+        self.claim = claim
+        self.reader = reader
+        self.run_of: Run = advance(pipeline, claim, document, who=who)
+        self.heard: list[Event] = []
+        self.committing = False
+        self.admitted = ""
+        self.calls: dict[int, tuple[Call, float]] = {}
+        """The calls that are out, by identity, with the seconds that each may take."""
+
+    def forget(self, call: Call) -> bool:
+        """Strikes a call off. Answers whether it was struck off before."""
+        self.began.pop(id(call), None)
+        return self.calls.pop(id(call), None) is None
+
+    def give_up_calls(self) -> None:
+        """Strikes all calls off: what they still bring is not heard any more."""
+        self.calls.clear()
+        self.stream = None
+
+    def overdue(self) -> Iterator[tuple[float, Call]]:
+        """Gives the calls that have begun, with the moment at which they take too long."""
+        for key, (call, seconds) in self.calls.items():
+            began = self.began.get(key)
+            if began is not None and seconds != NEVER:
+                yield began + seconds, call

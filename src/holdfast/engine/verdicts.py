@@ -1,0 +1,50 @@
+"""What becomes of a document after an error."""
+
+from __future__ import annotations
+
+import traceback
+from datetime import timedelta
+from typing import Literal
+
+from holdfast.core.errors import BodyCrashed, BodyError, Pause, RetryLater
+from holdfast.core.model import Claim, Failure
+from holdfast.core.moves import Ending
+from holdfast.core.retry import retry_after
+from holdfast.core.step import AnyStep
+
+
+class Over(Exception):
+    """The worker is finished with this document for now."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.reason)
+        self.ending = ending
+
+
+def judge(step: AnyStep, error: BaseException, *, claim: Claim, who: str, attempts: int, crashes: int) -> Ending:
+    """Decides what becomes of a document after an error: put off, parked, tried again or a dead letter."""
+    retry = step.options.retry
+    if isinstance(error, RetryLater):
+        delay = error.after if error.after is not None else retry.wait(max(attempts, 1))
+        return Ending(claim, who, "waiting", "defer", delay, costs="nothing", reason=str(error))
+    if isinstance(error, Pause):
+        return Ending(claim, who, "paused", "pause", until=error.until, costs="nothing", reason=str(error))
+    crashed = isinstance(error, BodyCrashed)
+    attempts, crashes = attempts - crashed, crashes + crashed
+    failure = failure_of(error)
+    costs: Literal["attempt", "crash"] = "crash" if crashed else "attempt"
+    if retry.gives_up(error, attempts=attempts, crashes=crashes):
+        return Ending(claim, who, "dead", "fail", costs=costs, failure=failure, step=step.name)
+    delay = max(retry.wait(max(attempts, crashes, 1)), retry_after(error) or timedelta(0))
+    return Ending(claim, who, "waiting", "fail", delay, costs=costs, failure=failure, step=step.name)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Gives an error as a value that can be kept."""
+    story = getattr(error, "story", None)  # what a child process told of its error
+    if isinstance(story, Failure):
+        return story
+    kind = type(error).__name__
+    if isinstance(error, BodyError):
+        return Failure(kind, str(error))
+    return Failure(kind, str(error), "".join(traceback.format_exception(error, limit=-30)))

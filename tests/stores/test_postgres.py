@@ -1,0 +1,528 @@
+"""What only the PostgreSQL store can get wrong: plans, HOT updates, poolers, errors and what the driver cannot say."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+psycopg = pytest.importorskip("psycopg")
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+from holdfast.core.errors import (  # noqa: E402
+    BodyError,
+    SchemaNewer,
+    SchemaOutdated,
+    StoreError,
+    StoreFull,
+    StoreGone,
+    StoreReadOnly,
+)
+from holdfast.core.model import Failure, Item, NewDocument  # noqa: E402
+from holdfast.core.moves import ACCEPTED, Effect, Refused, Tx  # noqa: E402
+from holdfast.stores.postgres import PostgresStore  # noqa: E402
+from holdfast.stores.postgres.arrays import bytes_, numbers, texts  # noqa: E402
+from holdfast.stores.postgres.base import SQL  # noqa: E402
+from holdfast.stores.postgres.ledger import PAGE  # noqa: E402
+from holdfast.testing.clock import ManualClock  # noqa: E402
+from holdfast.testing.conformance.base import PAPERS, Desk, after  # noqa: E402
+from holdfast.testing.postgres import Postgres  # noqa: E402
+from tests.support.pgbouncer import pgbouncer, program  # noqa: E402
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[PostgresStore]:
+    store = PostgresStore(postgres_url)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def desk(store: PostgresStore, clock: ManualClock) -> Desk:
+    return Desk(store, clock)
+
+
+def ask(url: str, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """Asks the database by a connection of our own."""
+    with psycopg.connect(url, autocommit=True) as db:
+        cursor = db.execute(sql, parameters)
+        return cursor.fetchall() if cursor.description else []
+
+
+# Array literals
+
+
+@pytest.fixture(scope="module")
+def db(postgres_server: Postgres) -> Iterator[Any]:
+    with psycopg.connect(postgres_server.dsn, autocommit=True) as db:
+        yield db
+
+
+def given_back(db: Any, kind: str, literal: str | None, count: int) -> list[Any]:
+    """Reads a column the way our statements do: beside another one, whose length says how many rows there are."""
+    rows = f"select x from unnest(%s::int[], %s::{kind}[]) with ordinality as t(n, x, place) order by place"
+    return [row[0] for row in db.execute(rows, (list(range(count)), literal)).fetchall()]
+
+
+PLAIN = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+TRICKY = st.sampled_from(["", "NULL", "null", '"', "\\", '\\"', "{}", ",", "a,b", " ", "\n", '","', "\\\\x00", "None"])
+
+
+@given(column=st.lists(st.none() | PLAIN | TRICKY))
+@settings(max_examples=300, deadline=None)
+def test_a_column_of_texts_comes_back_as_it_was(db: Any, column: list[str | None]) -> None:
+    assert given_back(db, "text", texts(column), len(column)) == column
+
+
+@given(column=st.lists(st.none() | st.integers(-(2**63), 2**63 - 1)) | st.lists(st.integers(0, 1)))
+@settings(max_examples=100, deadline=None)
+def test_a_column_of_numbers_comes_back_as_it_was(db: Any, column: list[int | None]) -> None:
+    assert given_back(db, "bigint", numbers(column), len(column)) == column
+
+
+@given(column=st.lists(st.none() | st.binary()))
+@settings(max_examples=100, deadline=None)
+def test_a_column_of_bytes_comes_back_as_it_was(db: Any, column: list[bytes | None]) -> None:
+    assert given_back(db, "bytea", bytes_(column), len(column)) == column
+
+
+@pytest.mark.parametrize("column", [["\0"], ["a", "b\0c"], ["a\0", None]])
+def test_a_text_with_nul_is_refused_and_not_taken_for_two(column: list[str | None]) -> None:
+    with pytest.raises(psycopg.DataError, match="NUL"):
+        texts(column)
+
+
+# Plans: a statement on the hot path never reads the whole table of documents
+
+
+@pytest.fixture(scope="module")
+def crowd(postgres_server: Postgres) -> Iterator[Desk]:
+    """250,000 documents: most of them done, 20,000 waiting, 2,000 in hand. The database has no statistics of them."""
+    store = PostgresStore(postgres_server.create_database("crowd"))
+    desk = Desk(store, ManualClock())
+    desk.submit("first")
+    ask(store.url, "alter table hf_document set (autovacuum_enabled = off)")
+    ask(store.url, "alter table hf_document disable trigger all")  # its references are looked at one by one
+    ask(
+        store.url,
+        """
+        insert into hf_document (pipeline_id, batch_id, plan_id, key, payload, fingerprint, submission, part, state,
+                                 step_id, worker_id, fence, due_at, submitted_at, moved_at)
+        select pipeline_id, batch_id, plan_id, 'key ' || n, '{}', '', 1, 1,
+               case when n % 125 = 0 then 'running' when n % 125 <= 10 then 'waiting' else 'done' end,
+               case when n % 125 <= 10 then step_id end,
+               case when n % 125 = 0 then %s end, 1,
+               case when n % 125 between 1 and 10 then now() end, now(), now()
+          from hf_document, generate_series(1, 250000) as n
+        """.replace("% 125", "%% 125"),
+        desk.worker.id,
+    )
+    yield desk
+    store.close()
+
+
+@pytest.fixture(scope="module", params=["without statistics", "with statistics"])
+def statistics(request: pytest.FixtureRequest, crowd: Desk) -> str:
+    if request.param == "with statistics":
+        ask(crowd.store.url, "analyze")
+    return str(request.param)
+
+
+def plan_of(desk: Desk, query: str, asked: dict[str, Any]) -> str:
+    assert isinstance(desk.store, PostgresStore)
+    rows = desk.store._db.reading(lambda db: db.execute(f"explain {SQL[query]}", asked).fetchall())
+    return "\n".join(re.sub(r"\{[^}]{80,}\}", "{...}", row[0]) for row in rows)
+
+
+def asked_of(query: str, desk: Desk) -> dict[str, Any]:
+    """What is asked in a group of 500."""
+    held = [row[0] for row in ask(desk.store.url, "select id from hf_document where state = 'running' limit 500")]
+    many, plan = numbers(held), desk.plan
+    place = {"ids": many, "generations": numbers([0] * 500), "fences": numbers([1] * 500)}
+    step_ids = numbers([*plan.step_ids.values()])
+    asked: dict[str, dict[str, Any]] = {
+        "move": place
+        | {"moves": numbers([0] * 500), "step_ids": numbers([plan.step_ids["chunk"]] * 500)}
+        | {"cursors": None, "timeouts": None, "states": None, "reasons": None}
+        | {"item_ids": many, "item_step_ids": numbers([plan.first] * 500), "positions": numbers([0] * 500)}
+        | {"values": texts(["{}"] * 500), "datas": None, "blob_hashes": None},
+        "moved": place | {"moves": numbers([0] * 500)},
+        "claim": {"worker_id": desk.worker.id, "plan_id": plan.plan_id, "pipeline_id": plan.pipeline_id}
+        | {"timeouts": "{}", "suspect": 2, "suspects": False, "step_ids": step_ids, "batch": None, "limit": 500},
+        "orphans": {"pipeline_id": plan.pipeline_id, "gone": "{}"},
+        "reclaim": {"ids": many, "fences": numbers([1] * 500), "states": texts(["waiting"] * 500)}
+        | {"delays": numbers([0] * 500), "reasons": texts([""] * 500)}
+        | {"attempts": numbers([0] * 500), "crashes": numbers([0] * 500)},
+        "give_back": place
+        | {"states": texts(["waiting"] * 500), "untils": None, "delays": numbers([0] * 500)}
+        | {"reasons": texts([""] * 500), "refunds": numbers([0] * 500), "crashed": numbers([0] * 500)},
+        "let_go": {"id": desk.worker.id, "keeping": many},
+        "find_keys": {"batch_id": 1, "keys": texts([f"key {n}" for n in range(500)])},
+        "find": {"key": "key 7"},
+        "wake": {"pipeline_id": plan.pipeline_id},
+        "suspects_due": {"pipeline_id": plan.pipeline_id, "suspect": 2},
+    }
+    return {"now": None} | asked[query]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("move", "moved", "claim", "orphans", "reclaim", "give_back", "let_go"),
+        *("find_keys", "find", "wake", "suspects_due"),
+    ],
+)
+@pytest.mark.usefixtures("statistics")
+def test_no_statement_reads_the_whole_table_of_documents(crowd: Desk, query: str) -> None:
+    plan = plan_of(crowd, query, asked_of(query, crowd))
+    assert "Seq Scan on hf_document" not in plan, plan
+
+
+def test_moves_that_go_on_touch_no_index(desk: Desk, postgres_url: str) -> None:
+    desk.submit(*(f"key {n}" for n in range(500)))
+    claims = desk.claim(limit=500)
+    before = updates(desk, postgres_url)
+    for cursor in range(10):
+        moves = [desk.within(claim, cursor, items=[Item("extract", cursor, "{}")]) for claim in claims]
+        assert desk.commit(*moves) == [ACCEPTED] * 500
+        claims = [after(claim, move) for claim, move in zip(claims, moves, strict=True)]
+    made, hot = (now - then for now, then in zip(updates(desk, postgres_url), before, strict=True))
+    assert made == 5000
+    assert hot >= 4950  # a few rows outgrow their page when they are claimed, and settle in the next
+
+
+def updates(desk: Desk, url: str) -> tuple[int, int]:
+    """All updates of documents, and those that touched no index."""
+    assert isinstance(desk.store, PostgresStore)
+    desk.store._db.reading(lambda db: db.execute("select pg_stat_force_next_flush()").fetchall())
+    desk.store.pipelines()
+    (counts,) = ask(url, "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = 'hf_document'")
+    return counts[0], counts[1]
+
+
+def test_a_group_without_effects_is_one_statement(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.submit("a", "b", "c")
+    moves = [desk.forward(claim, items=[Item("extract", 0, "{}")]) for claim in desk.claim()]
+    said: list[str] = []
+    execute = psycopg.Connection.execute
+
+    def overheard(db: Any, query: str, *asked: Any, **more: Any) -> Any:
+        said.append(query)
+        return execute(db, query, *asked, **more)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", overheard)
+    assert desk.commit(*moves) == [ACCEPTED] * 3
+    assert said == [SQL["move"]]
+
+
+# A pooler that gives every transaction another session
+
+
+@pytest.mark.skipif(program() is None, reason="there is no pgbouncer on this machine")
+def test_everything_works_behind_a_pooler_of_transactions(
+    postgres_server: Postgres, postgres_url: str, clock: ManualClock
+) -> None:
+    folder = Path("/tmp") / f"holdfast-bouncer-{os.getpid()}"  # pytest's folder is closed to other users
+    folder.mkdir(mode=0o755)
+    try:
+        with pgbouncer(postgres_server, folder) as port:
+            store = PostgresStore(postgres_url.replace(str(postgres_server.port), str(port)))
+            desk = Desk(store, clock)
+            desk.submit(*(f"key {n}" for n in range(40)))
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(lambda n: work_alone(desk, f"worker {n}"), range(4)))
+            assert desk.balance().done == 40
+            assert ask(postgres_url, "select count(*) from rows_of_ours") == [(40,)]
+            store.close()
+    finally:
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+
+
+def work_alone(desk: Desk, name: str) -> None:
+    worker = desk.enlist(name)
+    desk.store.beat(worker)
+    while claims := desk.claim(limit=7, worker=worker):
+        for step in ("extract", "chunk", "embed"):
+            effect = writes_a_row if step == "embed" else None
+            moves = [desk.forward(claim, items=[Item(step, 0, '{"n": 1}')], effect=effect) for claim in claims]
+            assert desk.commit(*moves) == [ACCEPTED] * len(moves)
+            claims = [after(claim, move) for claim, move in zip(claims, moves, strict=True)]
+        desk.balance()
+        assert list(desk.store.items(claims[0].document_id))
+    desk.store.retire(worker)
+
+
+def writes_a_row(tx: Tx) -> None:
+    tx.execute("select pg_advisory_xact_lock(1)")
+    tx.execute("create table if not exists rows_of_ours (n int)")
+    tx.execute("insert into rows_of_ours values (%s)", (1,))
+
+
+# Effects
+
+
+def test_the_transaction_speaks_postgresql(desk: Desk) -> None:
+    seen: list[Any] = []
+
+    def effect(tx: Tx) -> None:
+        tx.execute("create table mine (n int, word text)")
+        tx.executemany("insert into mine values (%s, %s)", [(n, "word") for n in range(5)])
+        seen.append((tx.dialect, tx.execute("select count(*) from mine where word like 'w%'").fetchone()))
+
+    assert desk.commit(desk.forward(desk.take_in(), effect=effect)) == [ACCEPTED]
+    assert seen == [("postgresql", (5,))]
+
+
+def passes_over_an_error(tx: Tx) -> None:
+    with suppress(psycopg.Error):
+        tx.execute("select * from nowhere")
+
+
+def ends_the_transaction(tx: Tx) -> None:
+    tx.execute("commit")
+
+
+def ends_it_slyly(tx: Tx) -> None:
+    tx.execute("select 1; commit")
+
+
+@pytest.mark.parametrize("effect", [passes_over_an_error, ends_the_transaction])
+def test_an_effect_that_breaks_the_transaction_is_refused_and_the_others_commit(desk: Desk, effect: Effect) -> None:
+    desk.submit("a", "b", "c")
+    first, bad, last = (desk.forward(claim) for claim in desk.claim())
+    bad = desk.forward(bad.claim, effect=effect)
+    answers = desk.commit(first, bad, last)
+    assert answers[0] == answers[2] == ACCEPTED
+    assert isinstance(answers[1], Refused)
+    assert isinstance(answers[1].error, BodyError)
+    assert desk.standing("b").checkpoint.step == "extract"
+
+
+def test_an_effect_that_ended_the_transaction_behind_our_back_is_noticed(desk: Desk) -> None:
+    (answer,) = desk.commit(desk.forward(desk.take_in(), effect=ends_it_slyly))
+    assert isinstance(answer, Refused)
+    assert "leave commit and rollback alone" in str(answer.error)
+
+
+def test_an_effect_that_writes_through_the_store_is_told_to_use_its_transaction(desk: Desk) -> None:
+    (answer,) = desk.commit(desk.forward(desk.take_in(), effect=lambda _: desk.submit("more") and None))
+    assert isinstance(answer, Refused)
+    assert "writes through the tx" in str(answer.error)
+
+
+def test_a_constraint_that_is_looked_at_last_refuses_the_one_document_that_broke_it(desk: Desk) -> None:
+    with desk.store.transaction() as tx:
+        tx.execute("create table mine (word text unique deferrable initially deferred)")
+    desk.submit("a", "b", "c", "d")
+    words = {"a": "one", "b": "two", "c": "one", "d": "four"}
+
+    def effect(word: str) -> Effect:
+        return lambda tx: tx.execute("insert into mine values (%s)", (word,)) and None
+
+    answers = desk.commit(*(desk.forward(claim, effect=effect(words[claim.key])) for claim in desk.claim()))
+    assert [answer == ACCEPTED for answer in answers] == [True, True, False, True]
+    assert desk.standing("c").checkpoint.step == "extract"
+
+
+def test_two_groups_that_stand_in_each_others_way_both_commit(desk: Desk, postgres_url: str) -> None:
+    with desk.store.transaction() as tx:
+        tx.execute("create table mine (id int primary key, n int default 0)")
+        tx.execute("insert into mine values (1), (2)")
+    desk.submit("a", "b")
+    met = threading.Barrier(2)
+
+    def effect(first: int, second: int) -> Effect:
+        tries: list[int] = []
+
+        def run(tx: Tx) -> None:
+            tx.execute("update mine set n = n + 1 where id = %s", (first,))
+            tries.append(1)
+            if len(tries) == 1:
+                met.wait(10)
+            tx.execute("update mine set n = n + 1 where id = %s", (second,))
+
+        return run
+
+    one, two = desk.claim()
+    moves = [desk.forward(one, effect=effect(1, 2)), desk.forward(two, effect=effect(2, 1))]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(desk.commit, moves)) == [[ACCEPTED], [ACCEPTED]]
+    assert ask(postgres_url, "select n from mine") == [(2,), (2,)]
+
+
+# What PostgreSQL cannot keep, and what it keeps as it is
+
+
+def test_json_is_kept_to_the_letter(desk: Desk) -> None:
+    kept = ['{"b": 1.0,  "a": "\\u0000", "a": 2}', '"\\ud83d\\ude00"', "1e400", "[ ]"]
+    claim = desk.keep(desk.take_in(), *kept)
+    assert [value for _, _, value in desk.items(claim)] == kept
+
+
+def test_a_message_with_nul_does_not_keep_a_document_from_failing(desk: Desk, postgres_url: str) -> None:
+    claim = desk.take_in()
+    assert desk.give_back(claim, state="dead", failure=Failure("ParseError", "bad byte \0 at 7", "File \0"))
+    assert desk.standing().reason == "ParseError: bad byte \ufffd at 7"
+    assert desk.store.journal(claim.document_id)[0].detail["error"]["message"] == "bad byte \0 at 7"
+
+
+def test_more_items_than_a_page_are_walked_in_order(desk: Desk) -> None:
+    claim = desk.keep(desk.take_in(), *map(str, range(PAGE + 1)))
+    assert [int(value) for _, _, value in desk.items(claim)] == list(range(PAGE + 1))
+
+
+# The clock
+
+
+def test_the_clock_is_the_database_s_unless_one_is_given(postgres_url: str, store: PostgresStore) -> None:
+    (before,), (after_,) = ask(postgres_url, "select clock_timestamp()")[0], [store.now()]
+    assert timedelta(0) < after_ - before < SECOND
+    by_hand = ManualClock()
+    other = PostgresStore(postgres_url, clock=by_hand)
+    assert other.now() == by_hand()
+    other.close()
+
+
+# Threads and processes
+
+
+def test_every_thread_has_a_connection_and_those_of_ended_threads_are_closed(desk: Desk, postgres_url: str) -> None:
+    for _ in range(5):
+        thread = threading.Thread(target=desk.store.pipelines)
+        thread.start()
+        thread.join()
+    ours = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+    assert ask(postgres_url, ours)[0][0] <= 2
+    desk.store.close()
+    with pytest.raises(StoreGone, match="was closed"):
+        desk.store.pipelines()
+
+
+def test_a_forked_child_opens_a_connection_of_its_own(desk: Desk) -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if desk.submit("from the child").new == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert desk.submit("from the parent").new == 1
+    assert desk.balance().waiting == 2
+
+
+# Schema
+
+
+def test_many_who_open_a_fresh_database_at_once_find_it_ready(postgres_url: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        stores = list(pool.map(PostgresStore, [postgres_url] * 8))
+    assert {store.schema_version() for store in stores} == {1}
+    assert stores[0].migrate() == []
+    for store in stores:
+        store.close()
+
+
+def test_an_older_schema_has_to_be_migrated_first(store: PostgresStore, postgres_url: str) -> None:
+    ask(postgres_url, "update hf_schema set version = -1")
+    with pytest.raises(SchemaOutdated, match="holdfast migrate"):
+        PostgresStore(postgres_url)
+
+
+def test_a_newer_schema_is_left_alone(store: PostgresStore, postgres_url: str) -> None:
+    ask(postgres_url, "update hf_schema set version = 99")
+    with pytest.raises(SchemaNewer, match="upgrade holdfast"):
+        PostgresStore(postgres_url)
+
+
+# Errors in our own words
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda url: re.sub(r":\d+/", ":1/", url), "check that PostgreSQL runs"),
+        (lambda url: re.sub(r"/[^/]*$", "/nowhere", url), "create the database first"),
+        (lambda url: url.replace("//postgres@", "//nobody:secret@"), "create the role first"),
+    ],
+)
+def test_a_database_that_cannot_be_reached_says_what_to_check(postgres_url: str, change: Any, says: str) -> None:
+    with pytest.raises(StoreGone, match=says):
+        PostgresStore(change(postgres_url))
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:secret@127.0.0.1:1/x", "postgresql://127.0.0.1:1/x?user=me&password=secret"]
+)
+def test_no_message_shows_the_password(url: str) -> None:
+    with pytest.raises(StoreGone) as caught:
+        PostgresStore(url)
+    assert "secret" not in f"{caught.value} {caught.value.__cause__}"
+    assert "127.0.0.1:1/x" in str(caught.value)
+
+
+def test_a_url_that_is_none_does_not_show_its_password() -> None:
+    with pytest.raises(StoreError) as caught:
+        PostgresStore("postgresql://me:sec ret@host/x")
+    assert "ret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_read_only_database_says_so(desk: Desk, postgres_url: str) -> None:
+    name = postgres_url.rpartition("/")[2]
+    ask(postgres_url, f"alter database {name} set default_transaction_read_only = on")
+    other = PostgresStore(postgres_url)
+    with pytest.raises(StoreReadOnly, match="cannot be written"):
+        other.declare(PAPERS)
+    other.close()
+
+
+def test_a_full_disk_says_so_and_keeps_nothing(desk: Desk) -> None:
+    with desk.store.transaction() as tx:
+        tx.execute(
+            """
+            create function full_() returns trigger language plpgsql as
+            $$ begin raise 'could not extend file' using errcode = 'disk_full'; end $$;
+            create trigger full_ before insert on hf_item for each row execute function full_();
+            """
+        )
+    claim = desk.take_in()
+    with pytest.raises(StoreFull, match="Make room"):
+        desk.commit(desk.forward(claim, items=[Item("extract", 0, "1")]))
+    assert desk.standing().checkpoint == claim.checkpoint
+
+
+def test_a_user_who_may_not_create_tables_is_told_how(postgres_server: Postgres, postgres_url: str) -> None:
+    ask(postgres_server.dsn, "drop role if exists guest")
+    ask(postgres_server.dsn, "create role guest login")
+    with pytest.raises(StoreReadOnly, match="grant create on schema"):
+        PostgresStore(postgres_url.replace("postgres@", "guest@"))
+
+
+def test_a_document_named_twice_in_a_group_moves_once(desk: Desk) -> None:
+    claim = desk.take_in()
+    stale = desk.forward(after(claim, desk.within(claim, 7)))
+    answers = desk.commit(stale, desk.within(claim, 1), desk.within(claim, 2))
+    assert [answer == ACCEPTED for answer in answers] == [False, True, False]
+    assert desk.standing().checkpoint.cursor == 1
+
+
+def test_documents_keep_their_payload_to_the_letter(desk: Desk) -> None:
+    payload = {"name": 'a "quoted" \\ name', "nul": "\0", "none": None, "deep": [{"x": [1.5, True]}], "text": "é\n😀"}
+    desk.store.submit(desk.plan, "march", [NewDocument('k,{}"\\', payload, "f")], submission=9, part=0)
+    (claim,) = desk.claim()
+    assert (claim.key, claim.payload) == ('k,{}"\\', payload)

@@ -1,0 +1,615 @@
+"""What only SQLite does: one file, many processes, and a disk underneath."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.errors import (
+    SchemaNewer,
+    SchemaOutdated,
+    StoreError,
+    StoreFull,
+    StoreGone,
+    StoreReadOnly,
+)
+from holdfast.core.model import Claim, NewDocument
+from holdfast.core.moves import ACCEPTED
+from holdfast.stores import open_store
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite import store as sqlite_store
+from holdfast.stores.sqlite.turnstile import Turnstile
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance import Desk
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[SqliteStore]:
+    with_file = SqliteStore(url)
+    yield with_file
+    with_file.close()
+
+
+@pytest.fixture
+def desk(store: SqliteStore) -> Desk:
+    return Desk(store, ManualClock())
+
+
+PREAMBLE = """
+import os, sys, time
+from datetime import timedelta
+from holdfast.core.model import Item
+from holdfast.stores import open_store
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance.base import Desk
+
+url = sys.argv[1]
+"""
+
+
+class Children:
+    """Python programs on one database, each ended by the test that started it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.running: list[subprocess.Popen[str]] = []
+
+    def start(self, program: str, *arguments: str) -> subprocess.Popen[str]:
+        child = subprocess.Popen(
+            [sys.executable, "-c", PREAMBLE + textwrap.dedent(program), self.url, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.running.append(child)
+        return child
+
+    def end(self) -> None:
+        for child in self.running:
+            if child.poll() is None:
+                child.kill()
+            child.communicate()
+
+
+@pytest.fixture
+def children(url: str) -> Iterator[Children]:
+    children = Children(url)
+    yield children
+    children.end()
+
+
+def _line(child: subprocess.Popen[str]) -> str:
+    """Reads what a child says next; its complaint if it died."""
+    assert child.stdout is not None
+    assert child.stderr is not None
+    line = child.stdout.readline().strip()
+    assert line, f"the child said nothing: {child.stderr.read()}"
+    return line
+
+
+def _tell(child: subprocess.Popen[str], word: str = "go") -> None:
+    assert child.stdin is not None
+    child.stdin.write(word + "\n")
+    child.stdin.flush()
+
+
+class TestManyProcesses:
+    WRITES = """
+        name, count = sys.argv[2], int(sys.argv[3])
+        store = open_store(url)
+        desk = Desk(store, ManualClock())
+        desk.worker = desk.enlist(name)
+        desk.submit("a", batch=name)
+        claim = desk.claim_one(batch=name)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for number in range(count):
+            claim = desk.keep(claim, '"x"', start=number)
+        print("finished", flush=True)
+    """
+
+    def test_four_processes_write_at_once_without_an_error(self, children: Children, desk: Desk) -> None:
+        names = ["p0", "p1", "p2", "p3"]
+        started = [children.start(self.WRITES, name, "200") for name in names]
+        for child in started:
+            assert _line(child) == "ready"
+        for child in started:
+            _tell(child)
+        for child in started:
+            assert _line(child) == "finished"
+        kept = Counter(one.checkpoint.cursor for one in desk.store.standings("papers"))
+        assert kept == {200: 4}
+
+    def test_processes_that_write_at_once_get_their_fair_share(self, children: Children, desk: Desk) -> None:
+        """When the first has finished, each other has at least a quarter of what a fair share would be."""
+        names = ["p0", "p1", "p2", "p3"]
+        started = [children.start(self.WRITES, name, "400") for name in names]
+        for child in started:
+            assert _line(child) == "ready"
+        for child in started:
+            _tell(child)
+        while True:
+            written = {one.batch: one.checkpoint.cursor or 0 for one in desk.store.standings("papers")}
+            if len(written) == 4 and max(written.values()) >= 300:
+                break
+        fair = sum(written.values()) / 4
+        assert min(written.values()) >= fair / 4, written
+
+    def test_many_processes_may_open_a_fresh_file_at_once(self, tmp_path: Path) -> None:
+        opens = """
+            print("ready", flush=True)
+            for line in sys.stdin:
+                open_store(f"sqlite:///{url}/{line.strip()}.db").close()
+                print("opened", flush=True)
+        """
+        children = Children(str(tmp_path))
+        try:
+            started = [children.start(opens) for _ in range(4)]
+            for child in started:
+                _line(child)
+            for turn in range(15):
+                for child in started:
+                    _tell(child, f"fresh-{turn}")
+                for child in started:
+                    assert _line(child) == "opened"
+        finally:
+            children.end()
+
+    def test_threads_may_open_a_fresh_file_at_once(self, tmp_path: Path) -> None:
+        barrier = threading.Barrier(4)
+        errors: list[BaseException] = []
+
+        def opens(number: int) -> None:
+            for turn in range(15):
+                barrier.wait()
+                try:
+                    SqliteStore(f"sqlite:///{tmp_path}/fresh-{turn}.db").close()
+                except StoreError as error:
+                    errors.append(error)
+
+        threads = [threading.Thread(target=opens, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+
+    def test_an_outside_writer_with_the_lock_is_waited_for(self, url: str, desk: Desk, tmp_path: Path) -> None:
+        outside = sqlite3.connect(tmp_path / "store.db", isolation_level=None, check_same_thread=False)
+        outside.execute("begin immediate")
+        began = threading.Event()
+        answers: list[object] = []
+
+        def writes() -> None:
+            began.set()
+            answers.append(desk.store.beat(desk.worker))
+
+        thread = threading.Thread(target=writes)
+        thread.start()
+        began.wait()
+        outside.execute("create table theirs (id integer)")
+        assert answers == []
+        outside.execute("commit")
+        thread.join()
+        outside.close()
+        assert answers == [True]
+
+    def test_a_lock_that_is_never_let_go_is_told_in_our_words(self, desk: Desk, tmp_path: Path) -> None:
+        outside = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+        with desk.store._db.reading() as db:
+            db.execute("pragma busy_timeout = 1")
+        outside.execute("begin immediate")
+        with pytest.raises(StoreGone, match="was locked by another program"):
+            desk.store.beat(desk.worker)
+        outside.close()
+        assert desk.store.beat(desk.worker)
+
+
+class TestKilled:
+    def test_a_writer_killed_at_work_leaves_whole_commits_and_a_free_turnstile(
+        self, children: Children, desk: Desk
+    ) -> None:
+        writes = """
+            desk = Desk(open_store(url), ManualClock())
+            desk.worker = desk.enlist("victim")
+            desk.submit("a")
+            claim = desk.claim_one()
+            number = 0
+            while True:
+                values = [f'"{number + place}"' for place in range(20)]
+                claim = desk.keep(claim, *values, start=number)
+                number += 20
+                print(number, flush=True)
+        """
+        for turn in range(3):
+            child = children.start(writes.replace('"a"', f'"doc-{turn}"'))
+            while int(_line(child)) < 100 * (turn + 1):
+                pass
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            assert desk.store.beat(desk.worker)
+            here = desk.standing(f"doc-{turn}")
+            kept = list(desk.store.items(here.id))
+            assert len(kept) == here.checkpoint.cursor == here.checkpoint.moves * 20
+            desk.store.reclaim(
+                desk.plan,
+                who="ann",
+                verdict=lambda *_: ("dead", timedelta(0)),
+                gone=[worker.id for worker, _, _ in desk.store.workers() if worker.name == "victim"],
+            )
+        with desk.store._db.reading() as db:
+            assert db.execute("pragma integrity_check").fetchall() == [("ok",)]
+
+    def test_a_writer_killed_inside_a_transaction_leaves_nothing_of_it(self, children: Children, desk: Desk) -> None:
+        child = children.start(
+            """
+            store = open_store(url)
+            with store.transaction() as tx:
+                tx.execute("create table half (id integer)")
+                print("inside", flush=True)
+                sys.stdin.readline()
+            """
+        )
+        assert _line(child) == "inside"
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        assert desk.store.beat(desk.worker)
+        assert desk.sql("select count(*) from sqlite_master where name = 'half'") == [(0,)]
+
+    def test_a_child_that_outlives_a_killed_writer_does_not_hold_its_turn(self, children: Children, desk: Desk) -> None:
+        """A fork shares its parent's locks; a pool of processes that is still at work must not bar everybody."""
+        child = children.start(
+            """
+            store = open_store(url)
+            with store.transaction() as tx:
+                tx.execute("create table half (id integer)")
+                orphan = os.fork()
+                if orphan == 0:
+                    while True:
+                        time.sleep(1)
+                print(orphan, flush=True)
+                sys.stdin.readline()
+            """
+        )
+        orphan = int(_line(child))
+        try:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            answers: list[bool] = []
+            writer = threading.Thread(target=lambda: answers.append(desk.store.beat(desk.worker)), daemon=True)
+            writer.start()
+            writer.join(timeout=20)
+            assert answers == [True]
+        finally:
+            os.kill(orphan, signal.SIGKILL)
+
+
+class TestForked:
+    def test_a_forked_child_uses_its_own_connection(self, desk: Desk) -> None:
+        desk.submit("a")
+        pid = os.fork()
+        if pid == 0:
+            try:
+                claimed = desk.claim()
+                moved = desk.commit(desk.forward(claimed[0]))
+                os._exit(0 if moved == [ACCEPTED] else 1)
+            finally:
+                os._exit(2)
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert desk.standing().checkpoint.step == "chunk"
+        assert desk.store.beat(desk.worker)
+
+    def test_a_forked_child_that_closes_the_store_leaves_its_parents_open(self, desk: Desk) -> None:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                desk.store.beat(desk.worker)
+                desk.store.close()
+                os._exit(0)
+            finally:
+                os._exit(2)
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        desk.submit("a")
+        assert desk.balance().expected == 1
+
+
+class TestFiles:
+    def test_writes_are_ahead_logged_and_fully_synchronous(self, store: SqliteStore) -> None:
+        with store._db.reading() as db:
+            assert db.execute("pragma journal_mode").fetchone() == ("wal",)
+            assert db.execute("pragma synchronous").fetchone() == (2,)
+
+    def test_every_thread_is_fully_synchronous(self, store: SqliteStore) -> None:
+        found: list[tuple[int, ...]] = []
+
+        def asks() -> None:
+            with store._db.reading() as db:
+                found.append(db.execute("pragma synchronous").fetchone())
+
+        thread = threading.Thread(target=asks)
+        thread.start()
+        thread.join()
+        assert found == [(2,)]
+
+    def test_less_synchronous_is_asked_for_by_name(self, tmp_path: Path) -> None:
+        store = SqliteStore(f"sqlite:///{tmp_path}/store.db?synchronous=normal")
+        with store._db.reading() as db:
+            assert db.execute("pragma synchronous").fetchone() == (1,)
+        store.close()
+
+    @pytest.mark.parametrize(
+        "wrong",
+        ["sqlite://", "sqlite:///", "sqlite://host/x.db", "sqlite:///x.db?synchronous=off", "sqlite:///x.db?a=1"],
+    )
+    def test_a_url_that_names_no_file_is_refused(self, wrong: str) -> None:
+        with pytest.raises(StoreError, match="sqlite"):
+            open_store(wrong)
+
+    def test_a_missing_folder_is_told(self, tmp_path: Path) -> None:
+        with pytest.raises(StoreGone, match=r"there is no folder .*/nowhere; create it first"):
+            SqliteStore(f"sqlite:///{tmp_path}/nowhere/store.db")
+        assert not (tmp_path / "nowhere").exists()
+
+    def test_a_file_that_is_no_database_is_left_as_it_is(self, url: str, tmp_path: Path) -> None:
+        file = tmp_path / "store.db"
+        file.write_text("minutes of the meeting\n" * 100)
+        with pytest.raises(StoreError, match="is not a SQLite database"):
+            SqliteStore(url)
+        assert file.read_text() == "minutes of the meeting\n" * 100
+        assert [path.name for path in tmp_path.iterdir()] == ["store.db"]
+
+    def test_a_database_of_somebody_else_gets_our_tables_beside_theirs(self, url: str, tmp_path: Path) -> None:
+        theirs = sqlite3.connect(tmp_path / "store.db")
+        theirs.execute("create table theirs (id integer)")
+        theirs.commit()
+        theirs.close()
+        store = SqliteStore(url)
+        assert store.schema_version() == sqlite_store.NEWEST
+        store.close()
+
+    def test_an_outdated_schema_is_told(self, url: str, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sqlite_store, "NEWEST", sqlite_store.NEWEST + 1)
+        with pytest.raises(SchemaOutdated, match="run `holdfast migrate`"):
+            SqliteStore(url)
+
+    def test_a_newer_schema_is_told(self, url: str, store: SqliteStore) -> None:
+        with store.transaction() as tx:
+            tx.execute("insert into hf_schema values (999, 0)")
+        with pytest.raises(SchemaNewer, match=r"has schema 999.*upgrade holdfast"):
+            SqliteStore(url)
+
+    def test_migrating_again_does_nothing(self, store: SqliteStore) -> None:
+        assert store.migrate() == []
+
+    def test_a_closed_store_says_so_in_every_thread(self, url: str) -> None:
+        store = SqliteStore(url)
+        store.pipelines()
+        store.close()
+        with pytest.raises(StoreGone, match="was closed"):
+            store.pipelines()
+
+    def test_threads_that_ended_leave_no_files_open(self, store: SqliteStore) -> None:
+        def files() -> int:
+            return len(list(Path("/proc/self/fd").iterdir()))
+
+        def asks() -> None:
+            thread = threading.Thread(target=store.pipelines)
+            thread.start()
+            thread.join()
+
+        asks()
+        before = files()
+        for _ in range(10):
+            asks()
+        assert files() <= before
+
+    def test_the_views_can_be_read_with_plain_sql(self, desk: Desk, tmp_path: Path) -> None:
+        desk.keep(desk.take_in(payload={"path": "a.pdf"}), '"page"')
+        with sqlite3.connect(tmp_path / "store.db") as db:
+            row = db.execute("select key, state, step, cursor, holder, payload from hf_documents").fetchone()
+            assert row == ("a", "running", "extract", "1", "ann", '{"path":"a.pdf"}')
+            assert db.execute("select step, position, value from hf_items").fetchall() == [("extract", 0, '"page"')]
+        db.close()
+
+    def test_an_interrupted_wait_for_the_pen_frees_the_turnstile(self, tmp_path: Path) -> None:
+        holder, waiter, third = (Turnstile(tmp_path / "store.db") for _ in range(3))
+
+        def interrupt(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            with holder:
+                signal.setitimer(signal.ITIMER_REAL, 0.05)
+                with pytest.raises(KeyboardInterrupt), waiter:
+                    pass
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        with third:
+            pass
+        for turnstile in (holder, waiter, third):
+            turnstile.close()
+
+
+def _as_somebody(action: str, url: str) -> str:
+    """Runs an action on a store as a user without special rights, and tells how it ended."""
+    drop = f"os.setgid({NOBODY}); os.setuid({NOBODY})" if os.getuid() == 0 else "pass"
+    program = f"{drop}\ntry:\n    {action}\nexcept Exception as error:\n    print(type(error).__name__, error)"
+    done = subprocess.run(
+        [sys.executable, "-c", PREAMBLE + program, url], capture_output=True, text=True, check=True, cwd="/"
+    )
+    return done.stdout
+
+
+class TestRights:
+    @pytest.fixture
+    def folder(self) -> Iterator[Path]:
+        """A folder that a user without special rights can reach, which pytest's own are not."""
+        with tempfile.TemporaryDirectory(prefix="holdfast-rights-") as name:
+            folder = Path(name)
+            folder.chmod(0o755)
+            yield folder
+            folder.chmod(0o755)
+
+    def test_a_file_that_cannot_be_written_is_told(self, folder: Path) -> None:
+        url = f"sqlite:///{folder}/store.db"
+        SqliteStore(url).close()
+        for path in folder.iterdir():
+            path.chmod(0o444)
+        folder.chmod(0o777)
+        said = _as_somebody("Desk(open_store(url), ManualClock())", url)
+        assert said.startswith("StoreReadOnly"), said
+        assert "cannot be written" in said
+
+    def test_a_folder_that_cannot_be_written_is_told(self, folder: Path) -> None:
+        url = f"sqlite:///{folder}/store.db"
+        SqliteStore(url).close()
+        folder.chmod(0o555)
+        said = _as_somebody("Desk(open_store(url), ManualClock())", url)
+        assert said.split()[0] in ("StoreReadOnly", "StoreGone"), said
+
+    def test_a_fresh_file_in_a_folder_that_cannot_be_written_is_told(self, folder: Path) -> None:
+        folder.chmod(0o555)
+        said = _as_somebody("open_store(url)", f"sqlite:///{folder}/store.db")
+        assert said.split()[0] in ("StoreReadOnly", "StoreGone"), said
+
+    def test_a_file_system_that_cannot_be_written_is_told(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuses(*_: object) -> None:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.setattr("holdfast.stores.sqlite.connection.Turnstile", refuses)
+        with pytest.raises(StoreReadOnly, match="Read-only file system"):
+            SqliteStore(url)
+
+
+class TestFullDisk:
+    def _fill(self, desk: Desk) -> StoreFull:
+        with pytest.raises(StoreFull) as full:
+            self._keep_many(desk, desk.take_in())
+        return full.value
+
+    def _keep_many(self, desk: Desk, claim: Claim) -> None:
+        for number in range(100):
+            claim = desk.keep(claim, "x" * 60_000, start=number)
+
+    def _limit(self, desk: Desk, pages: int) -> None:
+        with desk.store._db.reading() as db:
+            db.execute(f"pragma max_page_count = {pages}")
+
+    def test_a_full_disk_is_told(self, desk: Desk) -> None:
+        self._limit(desk, 100)
+        assert "is full; nothing of the last write was kept" in str(self._fill(desk))
+
+    def test_what_was_committed_before_the_disk_was_full_stays(self, desk: Desk) -> None:
+        self._limit(desk, 100)
+        self._fill(desk)
+        here = desk.standing()
+        assert len(list(desk.store.items(here.id))) == here.checkpoint.cursor > 0
+
+    def test_work_goes_on_when_there_is_room_again(self, desk: Desk) -> None:
+        self._limit(desk, 100)
+        self._fill(desk)
+        self._limit(desk, 100_000)
+        desk.store.retire(desk.worker)
+        claim = desk.claim_one(worker=desk.enlist("bob"))
+        desk.keep(claim, "x" * 60_000, start=claim.checkpoint.cursor)
+
+    def test_an_effect_that_finds_the_disk_full_stops_the_commit_not_the_document(self, desk: Desk) -> None:
+        desk.sql("create table rows (text varchar)")
+        claim = desk.take_in()
+        self._limit(desk, 60)
+        big = desk.forward(claim, effect=lambda tx: tx.execute("insert into rows values (zeroblob(1000000))"))
+        with pytest.raises(StoreFull):
+            desk.commit(big)
+        self._limit(desk, 100_000)
+        assert desk.commit(big) == [ACCEPTED]
+
+    def test_a_disk_that_is_really_full_is_told(self, tmp_path: Path) -> None:
+        """On a file system of one megabyte, where we may mount one."""
+        disk = tmp_path / "disk"
+        disk.mkdir()
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, check=False
+        )
+        if mounted.returncode:
+            pytest.skip("we may not mount a small file system here")
+        try:
+            store = SqliteStore(f"sqlite:///{disk}/store.db")
+            desk = Desk(store, ManualClock())
+            self._fill(desk)
+            kept = desk.standing().checkpoint.cursor
+            store.close()
+            again = SqliteStore(f"sqlite:///{disk}/store.db")
+            assert again.standing("papers", "march", "a").checkpoint.cursor == kept
+            again.close()
+        finally:
+            subprocess.run(["umount", "-l", str(disk)], check=True)
+
+    def test_a_file_that_may_not_grow_is_told_and_keeps_what_it_has(self, children: Children, desk: Desk) -> None:
+        """A limit on the size of files (EFBIG) is not ENOSPC: SQLite calls it an input/output error."""
+        child = children.start(
+            """
+            import resource
+            from holdfast.core.errors import StoreError
+            desk = Desk(open_store(url), ManualClock())
+            desk.worker = desk.enlist("bob")
+            desk.submit("a")
+            claim = desk.claim_one()
+            resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+            kept = 0
+            try:
+                while True:
+                    claim = desk.keep(claim, "x" * 60_000, start=kept)
+                    kept += 1
+            except StoreError as error:
+                print(kept, type(error).__name__, flush=True)
+            """
+        )
+        kept, name = _line(child).split()
+        child.wait()
+        assert name in ("StoreGone", "StoreFull")
+        assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 400_000
+        assert desk.standing().checkpoint.cursor == int(kept) > 0
+
+
+class TestRows:
+    def test_items_are_json_text_in_documented_tables(self, desk: Desk) -> None:
+        desk.keep(desk.take_in(), json.dumps({"page": 1}))
+        rows = desk.sql("select position, value, data, blob_hash from hf_item")
+        assert rows == [(0, '{"page": 1}', None, None)]
+
+    def test_a_big_value_is_one_blob_for_all_that_keep_it(self, desk: Desk) -> None:
+        claim = desk.keep(desk.take_in(), "x" * 70_000, "x" * 70_000)
+        assert desk.sql("select count(*), max(media) from hf_blob") == [(1, "json")]
+        assert len(desk.items(claim)) == 2
+
+    def test_many_parts_are_taken_in_by_many_statements(self, desk: Desk) -> None:
+        for part in range(3):
+            documents = [NewDocument(f"doc-{part}-{number}") for number in range(400)]
+            desk.store.submit(desk.plan, "march", documents, submission=77, part=part)
+        assert desk.balance("march").expected == 1200
