@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -10,6 +11,9 @@ import pytest
 
 if TYPE_CHECKING:
     from holdfast.testing.postgres import Postgres
+
+
+collect_ignore_glob = [] if find_spec("psycopg") else ["stores/test_postgres*.py"]
 
 
 @pytest.fixture(scope="session")

@@ -66,37 +66,36 @@ def keep_sent(tx, doc, _):
 sleepwalk = holdfast.Pipeline("sleepwalk")
 
 
-@sleepwalk.step(commit_every=1)
-def walk(doc, cursor=0):
-    """The first worker to come to the second page stops there, as if its machine had been suspended."""
-    for page in range(cursor, PAGES):
-        if page == 1 and _is_first(Path(doc.payload["flag"])):
-            os.kill(os.getpid(), signal.SIGSTOP)
-        yield {"page": page, "by": os.getpid()}
+@sleepwalk.step
+def leave(doc):
+    return os.getpid()
 
 
-@walk.effect
-def keep_walked(tx, doc, pages):
-    rows = [(doc.key, page["page"]) for page in pages]
-    tx.executemany(sql(tx, "insert into unpacked values (?, ?)"), rows)
+@leave.effect
+def keep_leaving(tx, doc, pid):
+    tx.execute(sql(tx, "insert into unpacked values (?, ?)"), (doc.key, pid))
 
 
 @sleepwalk.step
 def arrive(doc):
+    _fall_asleep(doc, "body")
     return os.getpid()
 
 
 @arrive.effect
 def keep_arrival(tx, doc, pid):
     tx.execute(sql(tx, "insert into sent values (?, ?)"), (doc.key, pid))
+    _fall_asleep(doc, "effect")
 
 
-def _is_first(flag: Path) -> bool:
-    try:
-        flag.touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
+def _fall_asleep(doc, where: str) -> None:
+    """Stops the first worker that comes here, as if its machine had been suspended."""
+    if doc.payload["where"] == where:
+        try:
+            Path(doc.payload["flag"]).touch(exist_ok=False)
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def names(first: int, last: int) -> list[tuple[str, None]]:

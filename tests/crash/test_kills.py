@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from random import Random
 
+import pytest
+
 import holdfast
 from tests.crash.processes import assert_everything_was_done_once, finish, kill_after, program
 from tests.crash.program import BATCH, names, parcels, prepare
 
 ROUNDS = int(os.environ.get("HOLDFAST_CRASH_ROUNDS", "20"))
-"""`make crash` asks for many more."""
+"""Set it higher for a long run."""
 
 EACH = 25
 """Documents that are submitted before every kill, so that there is always work under way."""
 
+pytestmark = pytest.mark.timeout(100 + 5 * ROUNDS)
 chance = Random(20241115)
 
 

@@ -277,20 +277,20 @@ def test_a_body_that_takes_too_long_is_killed_and_the_others_go_on(
     assert wait_until(lambda: not any(is_running(int(pid)) for pid in (tmp_path / "pids").read_text().split()))
 
 
-def test_a_call_that_was_ended_raises_and_an_idle_desk_has_nothing_to_end(
+def test_a_call_that_was_ended_raises_and_one_that_is_not_out_has_nothing_to_end(
     pipeline: holdfast.Pipeline, raised: Callable[[], Nursery]
 ) -> None:
     @pipeline.step(runs_in="process")
     def stuck(doc: Doc) -> None:
         sleep(60)
 
-    children, desk = raised(), desk_of(pipeline)
-    assert not children.end(desk)
+    children, desk, call = raised(), desk_of(pipeline), RunValue("stuck")
+    assert not children.end(call)
     with ThreadPoolExecutor() as threads:
-        call = threads.submit(children.run, desk, RunValue("stuck"))
-        assert wait_until(lambda: children.end(desk))
-        assert isinstance(call.exception(timeout=10), BodyCrashed)
-    assert not children.end(desk)
+        answer = threads.submit(children.run, desk, call)
+        assert wait_until(lambda: children.end(call))
+        assert isinstance(answer.exception(timeout=10), BodyCrashed)
+    assert not children.end(call)
 
 
 # what bodies see and give

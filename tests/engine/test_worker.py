@@ -117,6 +117,49 @@ def test_a_step_that_takes_too_long_fails_and_the_others_go_on(pipeline: holdfas
     assert "StepTimeout" in bench.standing("stuck").reason
 
 
+def test_windows_that_take_too_long_together_are_each_set_aside(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    stuck = threading.Event()
+
+    @pipeline.step
+    def numbers(doc: holdfast.Document) -> list[int]:
+        return list(range(30))
+
+    once = holdfast.Retry(attempts=1)
+
+    @pipeline.step(over=numbers, parallel=3, timeout=timedelta(seconds=0.2), retry=once)
+    def look(doc: holdfast.Document, number: int) -> int:
+        if number in (4, 5):
+            stuck.wait(30)
+        return number
+
+    bench.submit("a")
+    assert bench.drain(threads=3).done == 1
+    stuck.set()
+    assert [aside.position for _, aside in bench.store.asides(bench.standing().id)] == [4, 5]
+    assert len(bench.kept("look")) == 28
+
+
+def test_an_error_that_cannot_be_told_fails_its_document_alone(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+        @property
+        def retry_after(self) -> float:
+            raise RuntimeError("no")
+
+    @pipeline.step(retry=holdfast.Retry(attempts=1))
+    def read(doc: holdfast.Document) -> str:
+        if doc.key == "mute":
+            raise Mute
+        return doc.key
+
+    bench.submit("mute", "b")
+    report = bench.drain()
+    assert (report.done, report.dead) == (1, 1)
+    assert bench.standing("mute").reason == "Mute: its message cannot be read"
+
+
 def test_higher_priorities_come_first(pipeline: holdfast.Pipeline, bench: Bench) -> None:
     order: list[str] = []
 

@@ -9,16 +9,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-psycopg = pytest.importorskip("psycopg")
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-from holdfast.core.errors import (  # noqa: E402
+from holdfast.core.errors import (
     BodyError,
     SchemaNewer,
     SchemaOutdated,
@@ -27,16 +25,16 @@ from holdfast.core.errors import (  # noqa: E402
     StoreGone,
     StoreReadOnly,
 )
-from holdfast.core.model import Failure, Item, NewDocument  # noqa: E402
-from holdfast.core.moves import ACCEPTED, Effect, Refused, Tx  # noqa: E402
-from holdfast.stores.postgres import PostgresStore  # noqa: E402
-from holdfast.stores.postgres.arrays import bytes_, numbers, texts  # noqa: E402
-from holdfast.stores.postgres.base import SQL  # noqa: E402
-from holdfast.stores.postgres.ledger import PAGE  # noqa: E402
-from holdfast.testing.clock import ManualClock  # noqa: E402
-from holdfast.testing.conformance.base import PAPERS, Desk, after  # noqa: E402
-from holdfast.testing.postgres import Postgres  # noqa: E402
-from tests.support.pgbouncer import pgbouncer, program  # noqa: E402
+from holdfast.core.model import Failure, Item, NewDocument
+from holdfast.core.moves import ACCEPTED, Effect, Refused, Tx
+from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres.arrays import bytes_, numbers, texts
+from holdfast.stores.postgres.base import SQL
+from holdfast.stores.postgres.ledger import PAGE
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.conformance.base import PAPERS, Desk, after
+from holdfast.testing.postgres import Postgres
+from tests.support.pgbouncer import pgbouncer, program
 
 SECOND = timedelta(seconds=1)
 
@@ -234,26 +232,40 @@ def test_a_group_without_effects_is_one_statement(desk: Desk, monkeypatch: pytes
 # A pooler that gives every transaction another session
 
 
-@pytest.mark.skipif(program() is None, reason="there is no pgbouncer on this machine")
-def test_everything_works_behind_a_pooler_of_transactions(
-    postgres_server: Postgres, postgres_url: str, clock: ManualClock
-) -> None:
-    folder = Path("/tmp") / f"holdfast-bouncer-{os.getpid()}"  # pytest's folder is closed to other users
-    folder.mkdir(mode=0o755)
-    try:
-        with pgbouncer(postgres_server, folder) as port:
-            store = PostgresStore(postgres_url.replace(str(postgres_server.port), str(port)))
-            desk = Desk(store, clock)
-            desk.submit(*(f"key {n}" for n in range(40)))
-            with ThreadPoolExecutor(4) as pool:
-                list(pool.map(lambda n: work_alone(desk, f"worker {n}"), range(4)))
-            assert desk.balance().done == 40
-            assert ask(postgres_url, "select count(*) from rows_of_ours") == [(40,)]
-            store.close()
-    finally:
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
+@pytest.fixture
+def pooled(postgres_server: Postgres, postgres_url: str) -> Iterator[Desk]:
+    """A store behind a pgbouncer that has two sessions for everybody."""
+    if program() is None:
+        pytest.skip("there is no pgbouncer on this machine")
+    with pgbouncer(postgres_server) as port:
+        store = PostgresStore(postgres_url.replace(str(postgres_server.port), str(port)))
+        yield Desk(store, ManualClock())
+        store.close()
+
+
+def test_everything_works_behind_a_pooler_of_transactions(pooled: Desk, postgres_url: str) -> None:
+    pooled.submit(*(f"key {n}" for n in range(40)))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: work_alone(pooled, f"worker {n}"), range(4)))
+    assert pooled.balance().done == 40
+    assert ask(postgres_url, "select count(*) from rows_of_ours") == [(40,)]
+
+
+def test_a_pooler_that_loses_its_sessions_is_survived(pooled: Desk, postgres_url: str) -> None:
+    claim = pooled.take_in()
+    sessions = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+
+    def lose_all(tx: Tx) -> None:
+        if not lost:
+            lost.extend(ask(postgres_url, f"select pg_terminate_backend(pid, 5000) {sessions}"))
+        tx.execute("select 1")
+
+    lost: list[Any] = []
+    claim = pooled.advance(claim, effect=lose_all)
+    assert lost
+    ask(postgres_url, f"select pg_terminate_backend(pid, 5000) {sessions}")
+    pooled.finish(claim)
+    assert pooled.balance().done == 1
 
 
 def work_alone(desk: Desk, name: str) -> None:

@@ -7,17 +7,17 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 
-psycopg = pytest.importorskip("psycopg")
-from holdfast.core.errors import StoreGone  # noqa: E402
-from holdfast.core.model import Claim, Item, NewDocument, Receipt  # noqa: E402
-from holdfast.core.moves import ACCEPTED, LOST, Tx  # noqa: E402
-from holdfast.stores.postgres import PostgresStore, connection  # noqa: E402
-from holdfast.testing.clock import ManualClock  # noqa: E402
-from holdfast.testing.conformance.base import PAPERS, Desk, after, waits  # noqa: E402
-from holdfast.testing.postgres import Postgres, running_postgres  # noqa: E402
-from tests.support.proxy import Cut, Proxy, proxy  # noqa: E402
+from holdfast.core.errors import StoreGone
+from holdfast.core.model import Claim, Item, NewDocument, Receipt
+from holdfast.core.moves import ACCEPTED, LOST, Tx
+from holdfast.stores.postgres import PostgresStore, connection
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.conformance.base import PAPERS, Desk, after, waits
+from holdfast.testing.postgres import Postgres, running_postgres
+from tests.support.proxy import Cut, Proxy, proxy
 
 MOVE = "update hf_document d"
 COMMIT = "commit"

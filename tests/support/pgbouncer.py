@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +20,13 @@ def program() -> str | None:
 
 
 @contextmanager
-def pgbouncer(server: Postgres, folder: Path) -> Iterator[int]:
+def pgbouncer(server: Postgres) -> Iterator[int]:
     """Runs a pgbouncer before a server. Gives its port."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-bouncer-", dir="/tmp") as folder:
+        yield from _running(server, Path(folder))
+
+
+def _running(server: Postgres, folder: Path) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = int(probe.getsockname()[1])
     settings = folder / "pgbouncer.ini"

@@ -49,7 +49,7 @@ class Counts:
         self._store = store
         self.looks_every = RECOUNT
         self._next_look = 0.0
-        self._seen: deque[tuple[float, int]] = deque()
+        self._seen: deque[tuple[float, int, int]] = deque()
 
     # what the store says
 
@@ -134,14 +134,17 @@ class Counts:
         """How many documents can still be worked on without a person."""
         return max(self.total - self.ended - self.paused, 0)
 
-    def rate(self) -> float:
-        """Answers how many documents ended in a second, lately."""
-        now = monotonic()
-        self._seen.append((now, self.ended))
+    def rates(self) -> tuple[float, float]:
+        """Answers how many documents ended and how many items were kept in a second, lately."""
+        now, items = monotonic(), sum(self.items.values())
+        self._seen.append((now, self.ended, items))
         while len(self._seen) > 2 and now - self._seen[0][0] > WINDOW:
             self._seen.popleft()
-        since, ended = self._seen[0]
-        return max(self.ended - ended, 0) / (now - since) if now - since > 0.5 else 0.0
+        since, ended_then, items_then = self._seen[0]
+        seconds = now - since
+        if seconds < 0.5:
+            return 0.0, 0.0
+        return max(self.ended - ended_then, 0) / seconds, (items - items_then) / seconds
 
     def seconds_left(self, rate: float) -> float | None:
         """Answers how long it may take still; None when nobody can say."""

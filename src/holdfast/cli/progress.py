@@ -165,15 +165,20 @@ def showing(asked: Asked, counts: Counts, budget: Budget) -> Iterator[Progress]:
 
 def in_a_line(counts: Counts) -> str:
     """Gives all that a display shows, in one line."""
-    speed = counts.rate()
+    speed, items = counts.rates()
     left = counts.seconds_left(speed)
     share = f" ({counts.ended / counts.total:.0%})" if counts.total else ""
     said = [f"{counts.ended:,} of {count(counts.total, 'document')}{share}: {counts.done:,} done"]
     said += [f"{number:,} {word}" for number, word in also(counts)]
-    said += [f"{rate(speed)}"] if speed else []
+    said += [pace(speed, items)] if speed or items else []
     said += [f"about {span(left)} left"] if left else []
     steps = ", ".join(f"{step} {at:,}" for step, at in counts.at_step.items() if at)
     return ", ".join(said) + (f"; at steps: {steps}" if steps else "")
+
+
+def pace(documents: float, items: float) -> str:
+    """Gives the rate in documents, or in items while no document has ended."""
+    return rate(documents) if documents or not items else rate(items, "items")
 
 
 def also(counts: Counts) -> Sequence[tuple[int, str]]:
@@ -189,12 +194,13 @@ def also(counts: Counts) -> Sequence[tuple[int, str]]:
 
 def numbers(counts: Counts) -> dict[str, Any]:
     """Gives the counts for programs."""
-    speed = counts.rate()
+    speed, items = counts.rates()
     left = counts.seconds_left(speed)
     names = ("total", "done", "dead", "paused", "cancelled")
     more = {"at_step": counts.at_step, "items": counts.items, "tried_again": counts.again}
     said = {name: getattr(counts, name) for name in names} | more
-    return said | {"per_second": round(speed, 2), "seconds_left": None if left is None else round(left, 1)}
+    pace = {"per_second": round(speed, 2), "items_per_second": round(items, 2)}
+    return said | pace | {"seconds_left": None if left is None else round(left, 1)}
 
 
 def _submitting(counts: Counts) -> str:

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.counts import Counts, Failed
-from holdfast.cli.progress import also
-from holdfast.cli.words import count, one_line, rate, span
+from holdfast.cli.progress import also, pace
+from holdfast.cli.words import count, one_line, span
 
 MOST_STEPS = 12
 
@@ -53,7 +53,7 @@ def _drawn(counts: Counts) -> Group:
 
 
 def _bar(counts: Counts) -> Table:
-    speed = counts.rate()
+    speed, items = counts.rates()
     left = counts.seconds_left(speed)
     grid = Table.grid(padding=(0, 1, 0, 0), expand=True)
     grid.add_column(no_wrap=True)
@@ -63,7 +63,8 @@ def _bar(counts: Counts) -> Table:
         Text(counts.pipeline, style="bold"),
         ProgressBar(total=max(counts.total, 1), completed=min(counts.ended, counts.total)),
         Text(
-            f"{counts.ended:,}/{counts.total:,}  {counts.ended / max(counts.total, 1):4.0%}  {rate(speed)}"
+            f"{counts.ended:,}/{counts.total:,}  {counts.ended / max(counts.total, 1):4.0%}  "
+            + pace(speed, items)
             + (f"  ETA {span(left)}" if left else "")
         ),
     )

@@ -31,13 +31,14 @@ def span(seconds: float) -> str:
     return f"{hours // 24} days"
 
 
-def rate(per_second: float) -> str:
+def rate(per_second: float, what: str = "") -> str:
     """Gives a rate, by the minute where a second is too short."""
+    noun = f" {what}" if what else ""
     if per_second >= 100:
-        return f"{per_second:,.0f}/s"
+        return f"{per_second:,.0f}{noun}/s"
     if per_second >= 1 or per_second == 0:
-        return f"{per_second:.1f}/s"
-    return f"{per_second * 60:.1f}/min"
+        return f"{per_second:.1f}{noun}/s"
+    return f"{per_second * 60:.1f}{noun}/min"
 
 
 def moment(when: datetime) -> str:

@@ -63,8 +63,8 @@ class Codec:
             if self._decode(text) == value or _same(self._decode(text), value):
                 return text.decode()
         except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError) as error:
-            raise CannotKeep(f"{what} cannot be kept: {_culprit(value) or error}") from error
-        raise CannotKeep(f"{what} cannot be kept: {_culprit(value) or 'it would not come back equal'}")
+            raise CannotKeep(f"{what} cannot be kept: {_blamed(value) or error}") from error
+        raise CannotKeep(f"{what} cannot be kept: {_blamed(value) or 'it would not come back equal'}")
 
     def decode(self, kept: Kept) -> Any:
         """Gives back the value that was kept."""
@@ -78,6 +78,13 @@ def _same(back: Any, value: Any) -> bool:
     if isinstance(value, dict):
         return isinstance(back, dict) and back.keys() == value.keys() and all(_same(back[k], value[k]) for k in value)
     return bool(back == value)
+
+
+def _blamed(value: Any) -> str | None:
+    try:
+        return _culprit(value)
+    except RecursionError:
+        return "it holds itself, or is nested too deeply"
 
 
 def _culprit(value: Any, path: str = "") -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.core.errors import DefinitionError
 from holdfast.core.plan import StepKind
+from holdfast.core.retry import Retry
 from holdfast.core.step import Options, needs_parameters
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
@@ -66,10 +67,14 @@ def refuse_bad_options(name: str, options: Options, given: Mapping[str, Any]) ->
 
 
 def _refuse_bad_choices(where: str, options: Options) -> None:
-    every = options.commit_every
-    if every is not None and (every <= timedelta(0) if isinstance(every, timedelta) else every < 1):
+    if not isinstance(options.retry, Retry):
+        raise DefinitionError(f"{where}: retry= is a Retry, such as retry=Retry(attempts=5), not {options.retry!r}")
+    if not isinstance(options.keep, bool):
+        raise DefinitionError(f"{where}: keep= is True or False, not {options.keep!r}")
+    if options.commit_every is not None and not _is_a_pace(options.commit_every):
+        every = options.commit_every
         raise DefinitionError(f"{where}: commit_every= is a count of at least 1 or a timedelta, not {every!r}")
-    if not 0 <= options.failure_rate <= 1:
+    if not isinstance(options.failure_rate, (int, float)) or not 0 <= options.failure_rate <= 1:
         raise DefinitionError(f"{where}: failure_rate= is a share between 0 and 1, not {options.failure_rate!r}")
     if options.runs_in not in ("thread", "process"):
         raise DefinitionError(f'{where}: runs_in= is "thread" or "process", not {options.runs_in!r}')
@@ -77,3 +82,7 @@ def _refuse_bad_choices(where: str, options: Options) -> None:
         raise DefinitionError(f'{where}: when_expired= is "restart" or "fail", not {options.when_expired!r}')
     if options.memory is not None and options.runs_in != "process":
         raise DefinitionError(f'{where}: memory= goes with runs_in="process": only a child can be held to a limit')
+
+
+def _is_a_pace(every: object) -> bool:
+    return every > timedelta(0) if isinstance(every, timedelta) else isinstance(every, int) and every >= 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from math import isnan
 from random import random
 from typing import Any
 
@@ -13,6 +15,11 @@ from holdfast.core.errors import BodyError, DefinitionError, Reject
 
 SUSPECT = 2
 """After so many crashes a document is worked on alone: whoever was in hand beside a crash may be innocent."""
+
+LONGEST = timedelta(days=365)
+"""What a service may ask us to wait at most; more is a mistake of the service."""
+
+NUMBER = re.compile(r"\s*[0-9]+\s*")
 
 TRANSIENT_BODY_ERRORS = frozenset({"StepTimeout", "TooManyFailures", "BodyCrashed"})
 
@@ -46,8 +53,10 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
     def wait(self, tries: int, *, chance: Callable[[], float] = random) -> timedelta:
         """Answers how long to wait after so many tries: exponential, with a ceiling, a share of it random."""
-        exponent = min(tries - 1, 60)  # beyond that a float overflows, and the ceiling was reached long ago
-        full = min(self.base.total_seconds() * self.factor**exponent, self.ceiling.total_seconds())
+        try:
+            full = min(self.base.total_seconds() * self.factor ** (tries - 1), self.ceiling.total_seconds())
+        except OverflowError:  # the ceiling was reached long ago
+            full = self.ceiling.total_seconds()
         return timedelta(seconds=full * (1 - self.jitter * chance()))
 
     def gives_up(self, error: BaseException, *, attempts: int, crashes: int) -> bool:
@@ -63,26 +72,29 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
 def retry_after(error: BaseException, *, now: datetime | None = None) -> timedelta | None:
     """Answers the wait that a service asked for, from `error.retry_after` or its response's Retry-After header."""
-    asked: Any = getattr(error, "retry_after", None)
-    if asked is None:
-        headers = getattr(getattr(error, "response", None), "headers", None)
-        asked = headers.get("Retry-After") if headers is not None and hasattr(headers, "get") else None
+    try:
+        asked: Any = getattr(error, "retry_after", None)
+        if asked is None:
+            headers = getattr(getattr(error, "response", None), "headers", None)
+            asked = headers.get("Retry-After") if headers is not None else None
+    except Exception:  # noqa: BLE001 - whatever an error of unknown make does when it is asked, it names no wait
+        return None
     if isinstance(asked, timedelta):
-        return max(asked, timedelta(0))
+        return min(max(asked, timedelta(0)), LONGEST)
     if isinstance(asked, (int, float)):
-        return timedelta(seconds=max(asked, 0))
+        return None if isnan(asked) else timedelta(seconds=max(min(asked, LONGEST.total_seconds()), 0))
     return _from_header(asked, now or datetime.now(UTC)) if isinstance(asked, str) else None
 
 
 def _from_header(text: str, now: datetime) -> timedelta | None:
     from email.utils import parsedate_to_datetime  # slow to import, and seldom needed
 
-    if text.strip().isdigit():
-        return timedelta(seconds=int(text))
+    if NUMBER.fullmatch(text):
+        return timedelta(seconds=min(float(text), LONGEST.total_seconds()))
     try:
         moment = parsedate_to_datetime(text)
     except ValueError:
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return max(moment - now, timedelta(0))
+    return min(max(moment - now, timedelta(0)), LONGEST)

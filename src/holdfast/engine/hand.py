@@ -8,7 +8,7 @@ from holdfast.core.document import Document
 from holdfast.core.model import Claim
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.bodies import Desk, StoreReader
-from holdfast.engine.calls import Call, Event
+from holdfast.engine.calls import Call, Event, PullStream
 from holdfast.engine.executor import Run, advance
 
 NEVER = float("inf")
@@ -44,10 +44,11 @@ class InHand(Desk):
         self.began.pop(id(call), None)
         return self.calls.pop(id(call), None) is None
 
-    def give_up_calls(self) -> None:
-        """Strikes all calls off: what they still bring is not heard any more."""
-        self.calls.clear()
-        self.stream = None
+    def give_up(self, call: Call) -> None:
+        """Strikes a call off that takes too long: what it still brings is not heard any more."""
+        self.forget(call)
+        if isinstance(call, PullStream):
+            self.stream = None
 
     def overdue(self) -> Iterator[tuple[float, Call]]:
         """Gives the calls that have begun, with the moment at which they take too long."""

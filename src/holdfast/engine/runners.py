@@ -7,7 +7,7 @@ nothing that is finished waits for longer than a few milliseconds of other work.
 from __future__ import annotations
 
 import threading
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Coroutine, Iterable
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -38,11 +38,11 @@ class Runners:
         self._idle = 0
         self._lock = threading.Lock()
         self._closed = False
-        self._working: dict[int, Desk] = {}
+        self._working: dict[int, Call] = {}
         self._left_behind: set[int] = set()
         self._nursery = nursery
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: dict[Desk, set[asyncio.Task[None]]] = defaultdict(set)
+        self._tasks: dict[int, asyncio.Task[None]] = {}  # by the identity of their calls
         self._finished: list[Result] = []
         for _ in range(threads):
             self._start_thread()
@@ -86,14 +86,13 @@ class Runners:
             except IndexError:
                 return jobs
 
-    def abandon(self, desk: Desk) -> None:
+    def abandon(self, call: Call) -> None:
         """Gives up on a call that takes too long: a task is cancelled, a thread is left behind and replaced."""
-        tasks = self._tasks.get(desk)
-        if tasks and self._loop is not None:
-            for task in tuple(tasks):
-                self._loop.call_soon_threadsafe(task.cancel)
-        elif self._nursery is None or not self._nursery.end(desk):
-            stuck = [thread for thread, working_for in tuple(self._working.items()) if working_for is desk]
+        task = self._tasks.get(id(call))
+        if task is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(task.cancel)
+        elif self._nursery is None or not self._nursery.end(call):
+            stuck = [thread for thread, working_on in tuple(self._working.items()) if working_on is call]
             self._left_behind.update(stuck)
             for _ in stuck:
                 self._start_thread()
@@ -139,7 +138,7 @@ class Runners:
 
     def _event(self, desk: Desk, call: Call) -> Event:
         desk.began[id(call)] = monotonic()
-        self._working[threading.get_ident()] = desk
+        self._working[threading.get_ident()] = call
         try:
             if self._nursery is not None and desk.pipeline[call.step].options.runs_in == "process":
                 return Returned(call, self._nursery.run(desk, call))
@@ -160,13 +159,8 @@ class Runners:
     def _begin_task(self, desk: Desk, call: Call) -> None:
         assert self._loop is not None
         task = self._loop.create_task(self._event_async(desk, call))
-        self._tasks[desk].add(task)
-        task.add_done_callback(lambda _: self._forget(desk, task))
-
-    def _forget(self, desk: Desk, task: asyncio.Task[None]) -> None:
-        self._tasks[desk].discard(task)
-        if not self._tasks[desk]:
-            del self._tasks[desk]
+        self._tasks[id(call)] = task
+        task.add_done_callback(lambda _: self._tasks.pop(id(call), None))
 
     async def _event_async(self, desk: Desk, call: Call) -> None:
         desk.began[id(call)] = monotonic()

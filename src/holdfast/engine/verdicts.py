@@ -45,6 +45,9 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(story, Failure):
         return story
     kind = type(error).__name__
-    if isinstance(error, BodyError):
-        return Failure(kind, str(error))
-    return Failure(kind, str(error), "".join(traceback.format_exception(error, limit=-30)))
+    try:
+        if isinstance(error, BodyError):
+            return Failure(kind, str(error))
+        return Failure(kind, str(error), "".join(traceback.format_exception(error, limit=-30)))
+    except Exception:  # noqa: BLE001 - an error that cannot even be told is still that body's alone
+        return Failure(kind, "its message cannot be read")

@@ -353,15 +353,13 @@ class Worker:
             return
         now = monotonic()
         for desk in list(self._hand):
-            due, call = min(desk.overdue(), default=(NEVER, None), key=lambda one: one[0])
-            if call is None or due > now:
-                continue
-            self._runners.abandon(desk)
-            desk.give_up_calls()
-            timeout = self._timeouts[call.step]
-            error = StepTimeout(f"step {call.step!r} took longer than the {timeout} that its timeout allows")
-            desk.heard.append(Raised(call, error))
-            if not desk.committing:
+            overdue = [call for due, call in desk.overdue() if due <= now]
+            for call in overdue:
+                self._runners.abandon(call)
+                desk.give_up(call)
+                allowed = f"the {self._timeouts[call.step]} that its timeout allows"
+                desk.heard.append(Raised(call, StepTimeout(f"step {call.step!r} took longer than {allowed}")))
+            if overdue and not desk.committing:
                 self._tell_events(desk)
 
     def _renew_if_given_up(self) -> None:

@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import warnings
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -45,7 +45,7 @@ class Nursery:
         self._closed = False
         self._idle: deque[Born] = deque()
         self._lodgers: dict[Born, None] = {}
-        self._turns: dict[Desk, set[_Turn]] = defaultdict(set)
+        self._turns: dict[int, _Turn] = {}  # by the identity of their calls
         self._lock = threading.Lock()
 
     def run(self, desk: Desk, call: Call) -> Any:
@@ -54,28 +54,32 @@ class Nursery:
             return desk.run(call)
         step = desk.pipeline[call.step]
         task = task_of(desk, call, step)
-        with self._turn(desk) as turn:
+        with self._turn(call) as turn:
             child = self._child_for(desk, call)
             answer = self._work(turn, child, desk, step, task)
             self._put_back(turn, child, desk, answer)
         return result_of(step, answer)
 
-    def end(self, desk: Desk) -> bool:
-        """Kills the children that work for this desk. Answers whether there were any; their calls raise."""
+    def end(self, call: Call) -> bool:
+        """Kills the child that works on this call. Answers whether there was one; the call raises."""
         with self._lock:
-            turns = tuple(self._turns.get(desk, ()))
-            for turn in turns:
-                turn.ended = True
-                if turn.child is not None:
-                    turn.child.end()
-        return bool(turns)
+            turn = self._turns.get(id(call))
+            if turn is not None:
+                self._end(turn)
+        return turn is not None
+
+    def _end(self, turn: _Turn) -> None:
+        turn.ended = True
+        if turn.child is not None:
+            turn.child.end()
 
     def close(self) -> None:
         """Ends all children: idle ones leave, open streams tidy up, the rest is killed."""
         with self._replacing:
             self._closed = True
-        for desk in tuple(self._turns):
-            self.end(desk)
+        with self._lock:
+            for turn in self._turns.values():
+                self._end(turn)
         while self._idle:
             self._idle.pop().dismiss()
         while self._lodgers:
@@ -121,17 +125,15 @@ class Nursery:
         return crash
 
     @contextmanager
-    def _turn(self, desk: Desk) -> Iterator[_Turn]:
+    def _turn(self, call: Call) -> Iterator[_Turn]:
         turn = _Turn()
         with self._lock:
-            self._turns[desk].add(turn)
+            self._turns[id(call)] = turn
         try:
             yield turn
         finally:
             with self._lock:
-                self._turns[desk].discard(turn)
-                if not self._turns[desk]:
-                    del self._turns[desk]
+                del self._turns[id(call)]
 
     # children
 

@@ -245,7 +245,7 @@ class Connections:
                 options = OPTIONS | conninfo_to_dict(self._url) | {"application_name": mark}
                 db = psycopg.connect(autocommit=True, prepare_threshold=None, **options)
             except psycopg.OperationalError as error:
-                if time.monotonic() >= until:
+                if time.monotonic() >= until or self._closed:
                     raise StoreGone(f"{self.name} does not answer: {_why(error)}") from error
                 time.sleep(pause * random())  # noqa: S311
                 pause = min(pause * 2, 2.0)

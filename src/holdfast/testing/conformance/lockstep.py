@@ -15,12 +15,12 @@ from unittest import TestCase
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, NewDocument, Plan, Standing, Worker
-from holdfast.core.moves import Ending, Move, Refused, rewound
+from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, NewDocument, Plan, Standing, State, Worker
+from holdfast.core.moves import Accepted, Ending, Move, Refused, Tx, rewound
 from holdfast.core.plan import Shape, StepShape
 from holdfast.stores.protocol import Store
 from holdfast.testing.clock import ManualClock
@@ -38,7 +38,37 @@ SHAPES = (
 KEYS = st.sampled_from("abcde")
 BATCHES = st.sampled_from(["march", "april"])
 SECONDS = st.integers(0, 45).map(lambda seconds: timedelta(seconds=seconds))
-SOME_BATCH = st.none() | BATCHES
+SOME_BATCH = st.sampled_from([None, None, None, "march", "april"])
+WAYS = st.sampled_from(["forward", "forward", "forward", "within", "broken"])
+VALUES = st.sampled_from(['"v"', b"bytes", '"' + "x" * 70_000 + '"'])
+COSTS = st.sampled_from(["attempt", "crash", "nothing"])
+ASIDES = st.sampled_from(["", "aside", "mend"])
+GATES = ("look", "end")
+DECISIONS = {"paused": "resume", "dead": "redrive"}
+
+
+VERBS = (
+    "submit",
+    *["claim"] * 5,
+    "claim_suspect",
+    *["commit"] * 7,
+    *["give_back"] * 3,
+    *["reclaim"] * 3,
+    *["decide"] * 3,
+    *["time_passes"] * 2,
+    "rewind",
+    "admit",
+    "wake",
+    "enlist",
+    "beat",
+    "retire",
+    "surrender",
+    "declare",
+    "seal",
+)
+"""How often each verb comes, so that documents get somewhere."""
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
 class Held:
@@ -47,9 +77,10 @@ class Held:
     def __init__(self, claims: Sequence[Claim]) -> None:
         self.claims = list(claims)
 
-    def now_at(self, moves: Sequence[Move]) -> None:
-        """The claim after a move that was accepted."""
-        self.claims = [replace(claim, checkpoint=move.after) for claim, move in zip(self.claims, moves, strict=True)]
+    @property
+    def step(self) -> str:
+        """The step at which the document stands, as its worker knows."""
+        return self.claims[0].checkpoint.step or ""
 
 
 class Lockstep(RuleBasedStateMachine):
@@ -61,7 +92,7 @@ class Lockstep(RuleBasedStateMachine):
         super().__init__()
         self.clock = ManualClock()
         self.stores = list(type(self).open_stores(self.clock))
-        self.plans: list[list[Plan]] = []
+        self.plans: list[list[Plan]] = [[] for _ in self.stores]
         self.workers: list[list[Worker]] = []
         self.held: list[Held] = []
         self.submissions = 0
@@ -85,206 +116,196 @@ class Lockstep(RuleBasedStateMachine):
         return answers
 
     @initialize()
-    def open(self) -> None:
-        self.plans = [[plan] for plan in self.both(lambda _, store: store.declare(SHAPES[0]))]
-        self.enlist()
+    def begin(self) -> None:
+        """Documents wait, and a worker is there."""
+        self._declare(SHAPES[0])
+        self._enlist()
+        self._submit("abcd", "march", "f1", 0)
 
-    @rule(shape=st.sampled_from(SHAPES))
-    def declare(self, shape: Shape) -> None:
+    @rule(verb=st.sampled_from(VERBS), data=st.data())
+    def next(self, verb: str, data: st.DataObject) -> None:
+        """Runs the next verb on every store."""
+        getattr(self, f"_next_{verb}")(data.draw)
+
+    def _next_declare(self, draw: Draw) -> None:
         self.clock.advance(timedelta(seconds=1))
+        self._declare(draw(st.sampled_from(SHAPES)))
+
+    def _declare(self, shape: Shape) -> None:
         plans = self.both(lambda _, store: store.declare(shape))
         if isinstance(plans[0], Plan):
             for known, plan in zip(self.plans, plans, strict=True):
                 known.append(plan)
 
-    @rule(
-        keys=st.lists(KEYS, max_size=4), batch=BATCHES, mark=st.sampled_from(["f1", "f2"]), priority=st.integers(0, 1)
-    )
-    def submit(self, keys: list[str], batch: str, mark: str, priority: int) -> None:
+    def _next_submit(self, draw: Draw) -> None:
+        keys, mark = draw(st.lists(KEYS, min_size=1, max_size=3)), draw(st.sampled_from(["f1", "f2", "f3"]))
+        self._submit(keys, draw(BATCHES), mark, draw(st.integers(0, 1)))
+
+    def _submit(self, keys: Sequence[str], batch: str, mark: str, priority: int) -> None:
         self.submissions += 1
         documents = [NewDocument(key, {"key": key}, mark, priority) for key in keys]
         self.both(
             lambda n, store: store.submit(self.plans[n][-1], batch, documents, submission=self.submissions, part=0)
         )
 
-    @rule(batch=st.just("april"), chance=st.integers(0, 9))
-    def seal(self, batch: str, chance: int) -> None:
-        if chance == 0:
-            self.both(lambda _, store: store.seal("papers", batch))
+    def _next_seal(self, draw: Draw) -> None:
+        if draw(st.integers(0, 5)) == 5:
+            self.both(lambda _, store: store.seal("papers", "april"))
 
-    @rule()
-    def enlist(self) -> None:
+    def _next_enlist(self, _draw: Draw) -> None:
+        self._enlist()
+
+    def _enlist(self) -> None:
         name = f"w{len(self.workers)}"
         self.workers.append(self.both(lambda _, store: store.enlist(name=name, host="h", pid=1, born="", lease=LEASE)))
 
-    @rule(data=st.data())
-    def beat(self, data: st.DataObject) -> None:
-        worker = data.draw(st.sampled_from(self.workers))
+    def _worker(self, draw: Draw) -> list[Worker]:
+        """Mostly one that is still at work."""
+        alive = [worker for worker, _, _ in self.stores[0].workers()]
+        living = [worker for worker in self.workers if worker[0] in alive]
+        if not living:
+            self._enlist()
+            living = self.workers[-1:]
+        worker: list[Worker] = draw(st.sampled_from(living * 3 + self.workers))
+        return worker
+
+    def _next_beat(self, draw: Draw) -> None:
+        worker = self._worker(draw)
         self.both(lambda n, store: store.beat(worker[n]))
 
-    @rule(data=st.data(), retires=st.booleans())
-    def leave(self, data: st.DataObject, retires: bool) -> None:  # noqa: FBT001
-        worker = data.draw(st.sampled_from(self.workers))
-        if retires:
-            self.both(lambda n, store: store.retire(worker[n]))
-        else:
-            keeping = data.draw(st.sets(st.integers(0, max(len(self.held) - 1, 0))))
-            kept = [held for place, held in enumerate(self.held) if place in keeping]
-            self.both(
-                lambda n, store: store.surrender(worker[n], keeping=[held.claims[n].document_id for held in kept])
-            )
+    def _next_retire(self, draw: Draw) -> None:
+        worker = self._worker(draw)
+        self.both(lambda n, store: store.retire(worker[n]))
 
-    @rule(data=st.data(), limit=st.integers(1, 4), batch=SOME_BATCH, timeout=st.none() | SECONDS, suspect=st.booleans())
-    def claim(
-        self,
-        data: st.DataObject,
-        limit: int,
-        batch: str | None,
-        timeout: timedelta | None,
-        suspect: bool,  # noqa: FBT001
-    ) -> None:
-        worker = data.draw(st.sampled_from(self.workers))
-        age = data.draw(st.integers(1, len(self.plans[0])))
-        timeouts = {} if timeout is None else {"file": timeout}
+    def _next_surrender(self, draw: Draw) -> None:
+        worker, kept = self._worker(draw), self.held[-draw(st.integers(1, 3)) :]
+        self.both(lambda n, store: store.surrender(worker[n], keeping=[one.claims[n].document_id for one in kept]))
 
-        def ask(n: int, store: Store) -> list[Claim]:
-            plan = self.plans[n][-age]
-            if suspect:
-                return store.claim_suspect(plan, worker[n], batch=batch, timeouts=timeouts)
-            return store.claim(plan, worker[n], limit=limit, batch=batch, timeouts=timeouts)
+    def _next_claim(self, draw: Draw) -> None:
+        worker, age = self._worker(draw), draw(st.sampled_from([1, 1, 1, len(self.plans[0])]))
+        asked = {"limit": draw(st.integers(1, 4)), "batch": draw(SOME_BATCH), "timeouts": self._timeouts(draw, age)}
+        claimed = self.both(lambda n, store: store.claim(self.plans[n][-age], worker[n], **asked))
+        self.held += [Held(claims) for claims in zip(*claimed, strict=True)]
 
-        self.held += [Held(claims) for claims in zip(*self.both(ask), strict=True)]
+    def _next_claim_suspect(self, draw: Draw) -> None:
+        worker = self._worker(draw)
+        claimed = self.both(lambda n, store: store.claim_suspect(self.plans[n][-1], worker[n]))
+        self.held += [Held(claims) for claims in zip(*claimed, strict=True)]
 
-    def _plan_of(self, n: int, step: str | None) -> Plan | None:
-        return next((plan for plan in reversed(self.plans[n]) if step in plan.step_ids), None)
+    def _timeouts(self, draw: Draw, age: int) -> dict[str, timedelta]:
+        names = list(self.plans[0][-age].step_ids)
+        return {name: draw(SECONDS) for name in draw(st.lists(st.sampled_from(names), max_size=1))}
 
-    @precondition(lambda self: self.held)
-    @rule(
-        data=st.data(),
-        kind=st.sampled_from(["within", "forward", "forward", "forward"]),
-        breaks=st.sampled_from([False, False, False, True]),
-        aside=st.booleans(),
-        timeout=st.none() | SECONDS,
-        value=st.sampled_from(['"v"', b"bytes", '"' + "x" * 70_000 + '"']),
-    )
-    def commit(  # noqa: PLR0917
-        self,
-        data: st.DataObject,
-        kind: str,
-        breaks: bool,  # noqa: FBT001
-        aside: bool,  # noqa: FBT001
-        timeout: timedelta | None,
-        value: str | bytes,
-    ) -> None:
-        group = data.draw(st.lists(st.sampled_from(self.held), min_size=1, max_size=3, unique_by=_document))
-        group = [held for held in group if self._plan_of(0, held.claims[0].checkpoint.step)]
-        plan_of = [
-            self._plan_of(n, group[0].claims[n].checkpoint.step) if group else None for n in range(len(self.stores))
+    def _claims(self, draw: Draw, *, most: int) -> list[Held]:
+        """Claims of different documents, mostly of those that were given last, at a step that the plan knows."""
+        lately = self.held[-5:] * 3 + self.held
+        known = [one for one in lately if one.step in self.plans[0][-1].step_ids]
+        if not known:
+            return []
+        chosen: list[Held] = draw(st.lists(st.sampled_from(known), min_size=1, max_size=most, unique_by=_document))
+        return chosen
+
+    def _next_commit(self, draw: Draw) -> None:
+        group = self._claims(draw, most=3)
+        how = [(draw(WAYS), draw(VALUES), draw(ASIDES), draw(st.none() | SECONDS)) for _ in group]
+        moves = [
+            [self._move(n, one.claims[n], *way) for one, way in zip(group, how, strict=True)]
+            for n in range(len(self.stores))
         ]
-        group = [held for held in group if plan_of[0] and held.claims[0].checkpoint.step in plan_of[0].step_ids]
-        if not group:
-            return
+        answers = self.both(lambda n, store: store.commit(self.plans[n][-1], moves[n]))
+        for place, one in enumerate(group):
+            if isinstance(answers[0][place], Accepted) and moves[0][place].state == "running":
+                one.claims = [replace(claim, checkpoint=moves[n][place].after) for n, claim in enumerate(one.claims)]
 
-        def effect(_tx: Any) -> None:
-            if breaks:
-                raise RuntimeError("broken")
+    def _move(  # noqa: PLR0917
+        self,
+        n: int,
+        claim: Claim,
+        way: str,
+        value: str | bytes,
+        aside: str,
+        timeout: timedelta | None,
+    ) -> Move:
+        at, names = claim.checkpoint, list(self.plans[n][-1].step_ids)
+        assert at.step is not None
+        items = [Item(at.step, at.moves, value)]
+        asides = [Aside(at.moves % 2, at.moves + 1, Failure("E", "torn"))] if aside == "aside" else []
+        mended = [at.moves % 2] if aside == "mend" else []
+        effect = _broken if way == "broken" else None
+        if way == "within":
+            to = Checkpoint(at.generation, at.step, {"page": at.moves}, at.moves + 1)
+            return Move(claim, at, to, "running", items, asides, mended, effect, timeout)
+        later = names[names.index(at.step) + 1 :]
+        to = Checkpoint(at.generation, later[0] if later else None, None, at.moves + 1)
+        gate = to.step in GATES
+        state: Any = "paused" if gate else "running" if later else "done"
+        return Move(claim, at, to, state, items, asides, mended, effect, timeout, f"gate {to.step}" if gate else "")
 
-        def move(n: int, held: Held) -> Move:
-            plan, claim = plan_of[n], held.claims[n]
-            assert plan is not None
-            at, names = claim.checkpoint, list(plan.step_ids)
-            assert at.step is not None
-            items = [Item(at.step, at.moves, value)]
-            asides = [Aside(at.moves % 2, at.moves + 1, Failure("E", "torn"))] if aside else []
-            mended = [] if aside else [at.moves % 2]
-            if kind == "within":
-                after = Checkpoint(at.generation, at.step, at.moves + 1, at.moves + 1)
-                return Move(claim, at, after, "running", items, asides, mended, effect, timeout)
-            later = names[names.index(at.step) + 1 :]
-            after = Checkpoint(at.generation, later[0] if later else None, None, at.moves + 1)
-            gate = after.step in ("look", "end")
-            state: Any = "paused" if gate else "running" if later else "done"
-            return Move(claim, at, after, state, items, asides, mended, effect, timeout, "gate" if gate else "")
-
-        moves = [[move(n, held) for held in group] for n in range(len(self.stores))]
-        answers = self.both(lambda n, store: store.commit(_sure(plan_of[n]), moves[n]))
-        for place, held in enumerate(group):
-            if type(answers[0][place]).__name__ == "Accepted" and moves[0][place].state == "running":
-                held.now_at([moves[n][place] for n in range(len(self.stores))])
-
-    @precondition(lambda self: self.held)
-    @rule(
-        data=st.data(),
-        state=st.sampled_from(["waiting", "waiting", "dead", "paused"]),
-        delay=SECONDS,
-        costs=st.sampled_from(["attempt", "crash", "nothing"]),
-        failed=st.booleans(),
-    )
-    def give_back(self, data: st.DataObject, state: Any, delay: timedelta, costs: Any, failed: bool) -> None:  # noqa: FBT001
-        held = data.draw(st.sampled_from(self.held))
-        until = self.clock() + delay if state == "paused" and failed else None
-        failure = Failure("E", "torn") if failed else None
+    def _next_give_back(self, draw: Draw) -> None:
+        state, costs = draw(st.sampled_from(["waiting", "waiting", "dead", "paused"])), draw(COSTS)
+        failure, delay = draw(st.none() | st.just(Failure("E", "torn"))), draw(SECONDS)
+        until = self.clock() + delay if state == "paused" and failure else None
+        group = self._claims(draw, most=2)
         self.both(
             lambda n, store: store.give_back(
-                [Ending(held.claims[n], "ann", state, "fail", delay, until, costs, failure, "because")]
+                [Ending(one.claims[n], "ann", state, "fail", delay, until, costs, failure, "why") for one in group]
             )
         )
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data())
-    def rewind(self, data: st.DataObject) -> None:
-        held = data.draw(st.sampled_from(self.held))
-        at = held.claims[0].checkpoint.step
-        plan = self._plan_of(0, at)
-        if plan is None or at is None:
-            return
-        names = list(plan.step_ids)
-        to = data.draw(st.sampled_from(names[: names.index(at) + 1]))
-        done = self.both(
-            lambda n, store: store.rewind(_sure(self._plan_of(n, at)), held.claims[n], to=to, who="ann", reason="why")
+    def _next_rewind(self, draw: Draw) -> None:
+        for one in self._claims(draw, most=1):
+            names = list(self.plans[0][-1].step_ids)
+            to = draw(st.sampled_from(names[: names.index(one.step) + 1]))
+            if self._rewinds(one, to)[0] is True:
+                before = names[: names.index(to)]
+                one.claims = [rewound(claim, to=to, before=before) for claim in one.claims]
+
+    def _rewinds(self, one: Held, to: str) -> list[Any]:
+        return self.both(
+            lambda n, store: store.rewind(self.plans[n][-1], one.claims[n], to=to, who="ann", reason="why")
         )
-        if done[0] is True:
-            before = names[: names.index(to)]
-            held.claims = [rewound(claim, to=to, before=before) for claim in held.claims]
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data(), limit=st.integers(0, 2))
-    def admit(self, data: st.DataObject, limit: int) -> None:
-        held = data.draw(st.lists(st.sampled_from(self.held), max_size=3, unique_by=_document))
-        self.both(lambda n, store: store.admit(self.plans[n][-1], "file", [one.claims[n] for one in held], limit=limit))
+    def _next_admit(self, draw: Draw) -> None:
+        group, limit = self._claims(draw, most=3), draw(st.integers(0, 2))
+        self.both(
+            lambda n, store: store.admit(self.plans[n][-1], "file", [one.claims[n] for one in group], limit=limit)
+        )
 
-    @rule(data=st.data(), dead=st.booleans(), delay=SECONDS)
-    def reclaim(self, data: st.DataObject, dead: bool, delay: timedelta) -> None:  # noqa: FBT001
-        gone = data.draw(st.lists(st.sampled_from(self.workers), max_size=1))
-        verdict: Any = lambda _step, _attempts, crashes: ("dead" if dead and crashes else "waiting", delay)  # noqa: E731
+    def _next_reclaim(self, draw: Draw) -> None:
+        gone, delay = draw(st.lists(st.sampled_from(self.workers), max_size=1)), draw(SECONDS)
+        state: State = draw(st.sampled_from(["waiting", "waiting", "dead"]))
         self.both(
             lambda n, store: store.reclaim(
-                self.plans[n][-1], who="bob", verdict=verdict, gone=[worker[n].id for worker in gone]
+                self.plans[n][-1],
+                who="bob",
+                verdict=lambda _step, _attempts, crashes: (state if crashes > 1 else "waiting", delay),
+                gone=[worker[n].id for worker in gone],
             )
         )
 
-    @rule()
-    def wake(self) -> None:
+    def _next_wake(self, _draw: Draw) -> None:
         self.both(lambda n, store: store.wake(self.plans[n][-1]))
 
-    @rule(key=KEYS, batch=BATCHES, verb=st.sampled_from(["resume", "reject", "cancel", "redrive"]))
-    def decide(self, key: str, batch: str, verb: str) -> None:
-        def ask(n: int, store: Store) -> Any:
-            here = store.standing("papers", batch, key)
-            if verb != "resume":
-                return getattr(store, verb)(here.id, who="cat", reason="why")
-            plan = self._plan_of(n, here.checkpoint.step)
-            return store.resume(plan, here.id, who="cat", reason="why") if plan else None
+    def _next_decide(self, draw: Draw) -> None:
+        here = draw(st.sampled_from(self.stores[0].standings("papers")))
+        verb = draw(st.sampled_from([DECISIONS.get(here.state, "reject")] * 8 + ["resume", "cancel", "redrive"]))
+        if verb == "resume" and here.state == "paused" and here.checkpoint.step not in self.plans[0][-1].step_ids:
+            return
 
-        self.both(ask)
+        def decides(n: int, store: Store) -> Any:
+            document_id = store.standing("papers", here.batch, here.key).id
+            if verb == "resume":
+                return store.resume(self.plans[n][-1], document_id, who="cat", reason="why")
+            return getattr(store, verb)(document_id, who="cat", reason="why")
 
-    @rule(span=st.integers(-60, 120))
-    def time_passes(self, span: int) -> None:
-        self.clock.advance(timedelta(seconds=span))
+        self.both(decides)
+
+    def _next_time_passes(self, draw: Draw) -> None:
+        self.clock.advance(timedelta(seconds=draw(st.sampled_from([1, 10, 31, 45, 3600, -20]))))
 
     @invariant()
     def the_books_are_the_same(self) -> None:
-        if self.plans:
+        if self.workers:
             self.both(self._books)
 
     def _books(self, n: int, store: Store) -> Any:
@@ -317,9 +338,8 @@ def _document(held: Held) -> int:
     return held.claims[0].document_id
 
 
-def _sure(plan: Plan | None) -> Plan:
-    assert plan is not None
-    return plan
+def _broken(_tx: Tx) -> None:
+    raise RuntimeError("broken")
 
 
 def _plain(answer: Any) -> Any:

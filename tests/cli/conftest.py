@@ -1,0 +1,76 @@
+"""A folder with a pipeline in it, and two ways of running the command line: in this process, and as a real one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from holdfast.cli import app
+
+PAPERS = """
+import holdfast
+
+papers = holdfast.Pipeline("papers")
+ONCE = holdfast.Retry(attempts=1)
+
+
+@papers.step
+def extract(doc, cursor=0):
+    for number in range(cursor, 5):
+        yield {"number": number}
+
+
+@papers.step(retry=ONCE)
+def judge(doc):
+    if "bad" in doc.key:
+        raise ValueError(f"{doc.key} is not readable")
+    return len(doc.output(extract))
+"""
+
+Run = Callable[..., Result]
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: papers.py, and docs/ with a.txt and b.txt."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_STORE", "")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "papers.py").write_text(PAPERS)
+    (tmp_path / "docs").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "docs" / name).write_text(name)
+    return tmp_path
+
+
+@pytest.fixture
+def holdfast(folder: Path) -> Run:
+    """Runs the command line in this process."""
+
+    def run(*words: str, stdin: str | bytes | None = None) -> Result:
+        result = CliRunner().invoke(app, list(words), input=stdin, prog_name="holdfast")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+@pytest.fixture
+def start(folder: Path) -> Start:
+    """Starts the command line as a process of its own."""
+
+    def run(*words: str, **more: object) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        command = [sys.executable, "-m", "holdfast.cli", *words]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, **more)  # type: ignore[call-overload]
+
+    return run

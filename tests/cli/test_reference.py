@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from holdfast.cli import app
+from holdfast.cli.reference import markdown
+from tests.cli.conftest import Run
+
+
+def test_the_commands_are_those_that_were_promised() -> None:
+    assert list(app.commands) == ["run", "submit", "work", "status", "show", "migrate", "crashtest"]
+
+
+def test_the_reference_has_every_command_and_every_option() -> None:
+    text = markdown()
+    for name, command in app.commands.items():
+        assert f"## holdfast {name}\n" in text
+        for parameter in command.params:
+            for option in parameter.opts:
+                assert getattr(parameter, "hidden", False) or option in text or option in name or option.isidentifier()
+
+
+def test_every_command_and_option_is_explained() -> None:
+    for command in app.commands.values():
+        assert command.help
+        for parameter in command.params:
+            assert getattr(parameter, "hidden", True) or getattr(parameter, "help", None), parameter
+
+
+def test_every_command_answers_in_json_and_takes_a_store() -> None:
+    for command in app.commands.values():
+        assert {"--json", "--store", "--debug"} <= {option for one in command.params for option in one.opts}
+
+
+def test_the_exit_codes_are_documented(holdfast: Run) -> None:
+    told = holdfast("--help").stdout
+    for code in ("0 ", "1 ", "2 ", "3 ", "130 "):
+        assert f"\n    {code}" in told
+
+
+def test_the_version_is_told(holdfast: Run) -> None:
+    assert holdfast("--version").stdout == f"holdfast {version('holdfast')}\n"
+
+
+def test_a_wrong_length_of_time_is_refused(holdfast: Run) -> None:
+    result = holdfast("run", "papers.py", "--budget", "soon")
+    assert result.exit_code == 2
+    assert "write 30s, 15m or 1h30m" in result.stderr

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.words import inside, place, span
+from holdfast.core.model import Checkpoint, Output
+from holdfast.core.plan import Shape, StepShape
+from tests.cli.conftest import Run
+
+SHAPE = Shape(
+    "p", (StepShape("chunk", "value"), StepShape("embed", "over", over="chunk"), StepShape("fetch", "stream"))
+)
+CHUNKS = [Output("chunk", 300, 0, None, None)]
+
+
+def test_a_dead_letter_is_told_with_its_traceback(holdfast: Run, folder: Path) -> None:
+    (folder / "docs" / "bad.txt").write_text("x")
+    holdfast("run", "papers.py", "docs")
+    told = holdfast("show", "docs/bad.txt").stdout
+    assert "docs/bad.txt  in batch default of pipeline papers" in told
+    assert "at step judge" in told
+    assert "1 attempt, 0 crashes" in told
+    assert '{"path":"docs/bad.txt"}' in told
+    assert "extract  5 items" in told
+    assert "fail      at judge: ValueError: docs/bad.txt is not readable; now dead" in told
+    assert 'raise ValueError(f"{doc.key} is not readable")' in told
+
+
+def test_kept_items_are_printed_when_asked_for(holdfast: Run) -> None:
+    holdfast("run", "papers.py", "docs")
+    assert 'extract[4]  {"number":4}' in holdfast("show", "docs/a.txt", "--items").stdout
+    answer = json.loads(holdfast("show", "docs/a.txt", "--items", "--json").stdout)
+    assert answer["items"][0] == {"step": "extract", "position": 0, "value": {"number": 0}}
+    assert answer["state"] == "done"
+
+
+def test_items_that_were_set_aside_are_told_with_their_errors(holdfast: Run, folder: Path) -> None:
+    (folder / "aside.py").write_text(
+        "import holdfast\naside = holdfast.Pipeline('aside')\n@aside.step\ndef numbers(doc):\n"
+        "    return list(range(20))\n"
+        "@aside.step(over=numbers, retry=holdfast.Retry(attempts=1))\ndef halve(doc, number):\n"
+        "    if number == 7:\n        raise ValueError('seven is odd')\n    return number / 2\n"
+    )
+    assert holdfast("run", "aside.py", "docs/a.txt").exit_code == 0
+    told = holdfast("show", "docs/a.txt").stdout
+    assert "halve, item 7, after 1 try: ValueError: seven is odd" in told
+    assert "1 set aside" in told
+
+
+def test_the_path_may_be_written_another_way(holdfast: Run) -> None:
+    holdfast("run", "papers.py", "docs")
+    assert holdfast("show", "./docs/a.txt").exit_code == 0
+
+
+def test_an_unknown_key_suggests_near_ones(holdfast: Run) -> None:
+    holdfast("run", "papers.py", "docs")
+    result = holdfast("show", "a.txt")
+    assert result.exit_code == 2
+    assert "there is no document 'a.txt'" in result.stderr
+    assert "near to it: docs/a.txt" in result.stderr
+
+
+def test_a_key_in_two_batches_lists_the_commands_that_tell_them_apart(holdfast: Run) -> None:
+    for batch in ("march", "april"):
+        holdfast("submit", "papers.py", "docs/a.txt", "--batch", batch)
+    result = holdfast("show", "docs/a.txt")
+    assert result.exit_code == 2
+    assert "holdfast show docs/a.txt --pipeline papers --batch march   # waiting" in result.stderr
+    assert holdfast("show", "docs/a.txt", "--batch", "april").exit_code == 0
+
+
+def test_an_unknown_pipeline_lists_the_known(holdfast: Run) -> None:
+    holdfast("run", "papers.py", "docs")
+    assert "it has: papers" in holdfast("show", "docs/a.txt", "--pipeline", "x").stderr
+
+
+@pytest.mark.parametrize(
+    ("step", "cursor", "words"),
+    [
+        (None, None, "past the last step"),
+        ("embed", None, "at step embed"),
+        ("embed", 128, "at step embed, item 128 of 300"),
+        ("fetch", 1500, "at step fetch, item 1,500"),
+        ("fetch", {"page": "x"}, 'at step fetch, cursor {"page":"x"}'),
+        (
+            "embed",
+            {"next": 128, "done": [[192, 256]], "aside": [[130, 1]]},
+            "at step embed, item 128 of 300, 64 beyond it done, 1 set aside",
+        ),
+    ],
+)
+def test_a_checkpoint_is_told_in_words(step: str | None, cursor: object, words: str) -> None:
+    assert place(Checkpoint(0, step, cursor, 3), SHAPE, CHUNKS) == words
+
+
+def test_a_step_that_is_gone_is_told_by_its_cursor() -> None:
+    assert inside("gone", 5, None) == "item 5"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.04, "0.0 s"), (42.4, "42 s"), (100, "1 min 40 s"), (5400, "1 h 30 min"), (400_000, "4 days")],
+)
+def test_a_length_of_time_is_told_as_a_person_would(seconds: float, words: str) -> None:
+    assert span(seconds) == words

@@ -1,0 +1,137 @@
+"""Ctrl-C and SIGTERM, with real processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, Start
+from tests.cli.waiting import until_items
+
+SLOW = """
+import time
+import holdfast
+
+slow = holdfast.Pipeline("slow")
+
+@slow.step
+def pages(doc, cursor=0):
+    for number in range(cursor, 60):
+        time.sleep(0.02)
+        yield number
+"""
+
+STUCK = """
+import time
+import holdfast
+
+stuck = holdfast.Pipeline("stuck")
+
+@stuck.step
+def quick(doc):
+    return 1
+
+@stuck.step
+def wait(doc):
+    time.sleep(60 if not __import__("pathlib").Path("go").exists() else 0)
+"""
+
+
+@pytest.fixture
+def slow(folder: Path) -> Path:
+    (folder / "slow.py").write_text(SLOW)
+    (folder / "stuck.py").write_text(STUCK)
+    return folder
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, error = process.communicate(timeout=30)
+    return process.returncode, out, error
+
+
+@pytest.mark.parametrize(("number", "code", "word"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")])
+def test_a_signal_stops_at_the_next_item_and_the_next_run_goes_on(
+    slow: Path, start: Start, holdfast: Run, number: signal.Signals, code: int, word: str
+) -> None:
+    process = start("run", "slow.py", "docs/a.txt")
+    until_items(3)
+    process.send_signal(number)
+    assert (told := ended(process))[0] == code, told
+    assert f"Stopped by {word}; everything is saved, 1 document to go." in told[1]
+    assert "  holdfast run slow.py docs/a.txt" in told[1]
+    here = json.loads(holdfast("show", "docs/a.txt", "--json").stdout)
+    assert here["state"] == "waiting"
+    assert here["attempts"] == here["crashes"] == 0
+    kept = here["checkpoint"]["cursor"]
+    assert 3 <= kept < 60
+    again = json.loads(holdfast("run", "slow.py", "docs/a.txt", "--json").stdout.splitlines()[-1])
+    assert again["report"]["items"] == 60 - kept
+
+
+def test_a_signal_is_answered_while_a_body_still_runs(slow: Path, start: Start) -> None:
+    process = start("run", "stuck.py", "docs/a.txt")
+    until_items(1)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    assert "Stopping at the next item; press Ctrl-C again" in "".join(process.stdout.readline() for _ in range(2))
+    process.send_signal(signal.SIGINT)
+    ended(process)
+
+
+def test_ctrl_c_twice_ends_at_once_and_costs_nothing(slow: Path, start: Start, holdfast: Run) -> None:
+    process = start("run", "stuck.py", "docs/a.txt")
+    until_items(1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, _, error = ended(process)
+    assert code == 130
+    assert time.monotonic() - began < 3
+    assert "Stopped at once; what was committed is saved" in error
+    assert "  holdfast run stuck.py docs/a.txt" in error
+    assert "Traceback" not in error
+    here = json.loads(holdfast("show", "docs/a.txt", "--json").stdout)
+    assert (here["state"], here["checkpoint"]["step"], here["crashes"]) == ("waiting", "wait", 0)
+    (slow / "go").touch()
+    assert holdfast("run", "stuck.py").exit_code == 0
+
+
+def test_ctrl_c_while_submitting_is_told_and_the_next_run_submits_the_rest(folder: Path, start: Start) -> None:
+    (folder / "many.py").write_text(
+        "import holdfast, time\nmany = holdfast.Pipeline('many')\n@many.step\ndef one(doc): return 1\n"
+        "def documents():\n    for n in range(10**9):\n        time.sleep(0.001)\n        yield f'd{n}', None\n"
+    )
+    process = start("run", "many.py")
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    code, _, error = ended(process)
+    assert code == 130
+    assert "Stopped at once" in error
+    assert "Traceback" not in error
+
+
+def test_a_run_that_was_killed_goes_on(slow: Path, start: Start, holdfast: Run) -> None:
+    process = start("run", "slow.py", "docs/a.txt")
+    until_items(3)
+    process.kill()
+    ended(process)
+    last = json.loads(holdfast("run", "slow.py", "docs/a.txt", "--json").stdout.splitlines()[-1])
+    assert last["report"]["done"] == last["report"]["reclaimed"] == 1
+    assert last["report"]["items"] <= 57
+
+
+def test_a_reader_that_goes_away_does_not_make_a_traceback(folder: Path, start: Start) -> None:
+    process = start("run", "papers.py", "docs")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    error = process.stderr.read()
+    process.wait(timeout=30)
+    process.stderr.close()
+    assert "Traceback" not in error

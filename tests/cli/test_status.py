@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+
+
+def test_a_batch_is_told_as_a_balance(holdfast: Run, folder: Path) -> None:
+    (folder / "docs" / "bad.txt").write_text("x")
+    holdfast("run", "papers.py", "docs")
+    lines = [" ".join(line.split()) for line in holdfast("status").stdout.splitlines()]
+    assert "papers: extract → judge" in lines
+    assert "batch expected = done + dead + cancelled + running + waiting + paused" in lines
+    assert "default open 3 = 2 + 1 + 0 + 0 + 0 + 0 balances" in lines
+    assert any(line.startswith("docs/bad.txt at judge") and "ValueError" in line for line in lines)
+    assert "workers: none" in lines
+
+
+def test_open_documents_are_counted_by_step(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs", "--batch", "march")
+    assert "march, at steps: extract 2" in holdfast("status", "papers").stdout
+
+
+def test_status_needs_no_pipeline_file(holdfast: Run, folder: Path) -> None:
+    holdfast("run", "papers.py", "docs")
+    (folder / "papers.py").unlink()
+    assert holdfast("status", "papers").exit_code == 0
+
+
+def test_a_pipelines_file_may_stand_for_its_name(holdfast: Run) -> None:
+    holdfast("run", "papers.py", "docs")
+    assert holdfast("status", "papers.py").exit_code == 0
+
+
+def test_an_unknown_pipeline_or_batch_lists_the_known(holdfast: Run) -> None:
+    holdfast("run", "papers.py", "docs")
+    result = holdfast("status", "paper")
+    assert result.exit_code == 2
+    assert "has no pipeline 'paper' (did you mean 'papers'?); it has: papers" in result.stderr
+    assert "has no batch 'march'; it has: default" in holdfast("status", "papers", "--batch", "march").stderr
+
+
+def test_looking_does_not_make_a_store(holdfast: Run, folder: Path) -> None:
+    result = holdfast("status")
+    assert result.exit_code == 3
+    assert "there is no store at sqlite:///holdfast.db" in result.stderr
+    assert not list(folder.glob("holdfast.db*"))
+
+
+def test_json_has_the_whole_of_it(holdfast: Run, folder: Path) -> None:
+    (folder / "docs" / "bad.txt").write_text("x")
+    holdfast("run", "papers.py", "docs")
+    answer = json.loads(holdfast("status", "--json").stdout)
+    (pipeline,) = answer["pipelines"]
+    assert pipeline["steps"] == ["extract", "judge"]
+    assert pipeline["batches"][0]["balances"] is True
+    assert pipeline["dead_letters"][0]["step"] == "judge"
+
+
+def test_a_password_in_the_url_is_not_shown(holdfast: Run) -> None:
+    from holdfast.cli.asked import shown
+
+    assert shown("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
+    assert shown("sqlite:///x.db") == "sqlite:///x.db"

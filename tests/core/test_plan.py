@@ -1,0 +1,91 @@
+"""Plans as data: their digests, and the message that refuses one."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.errors import BodyError, PlanRefused
+from holdfast.core.model import Checkpoint, Claim
+from holdfast.core.moves import refuse_to_end, rewound
+from holdfast.core.plan import Shape, StepShape, refuse_if_stranded
+
+PAPERS = Shape("papers", (StepShape("extract", "stream"), StepShape("chunk", "value")))
+
+
+def test_equal_steps_have_equal_digests_whatever_they_were_called_before() -> None:
+    assert PAPERS.digest() == Shape("papers", PAPERS.steps, {"scan": "extract"}).digest()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (StepShape("chunk", "value"), StepShape("extract", "stream")),
+        (StepShape("extract", "stream"),),
+        (StepShape("extract", "stream", version=2), StepShape("chunk", "value")),
+        (StepShape("extract", "value"), StepShape("chunk", "value")),
+        (StepShape("extract", "stream", keep=False), StepShape("chunk", "value")),
+    ],
+)
+def test_other_steps_have_other_digests(other: tuple[StepShape, ...]) -> None:
+    assert Shape("papers", other).digest() != PAPERS.digest()
+
+
+def test_nobody_stranded_is_no_reason_to_refuse() -> None:
+    refuse_if_stranded(PAPERS, {})
+
+
+def test_a_refusal_names_documents_steps_and_the_way_out() -> None:
+    with pytest.raises(PlanRefused) as refused:
+        refuse_if_stranded(PAPERS, {"scan": (12, ["a.pdf", "b.pdf", "c.pdf"]), "ocr": (1, ["d.pdf"])})
+    assert str(refused.value) == (
+        "pipeline 'papers' has no longer the steps at which documents stand:\n"
+        "  1 at 'ocr', such as 'd.pdf'\n"
+        "  12 at 'scan', such as 'a.pdf', 'b.pdf', 'c.pdf'\n"
+        "Its steps are now: extract, chunk. Say where those documents go on, for example "
+        "Pipeline('papers', renamed={'ocr': 'extract', 'scan': 'extract'}), or bring the steps back."
+    )
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "commit",
+        "COMMIT;",
+        " \n end transaction",
+        "abort",
+        "rollback",
+        "ROLLBACK TRANSACTION",
+        "-- so\ncommit",
+        "/**/end",
+    ],
+)
+def test_a_statement_that_ends_the_transaction_is_refused(sql: str) -> None:
+    with pytest.raises(BodyError, match="leave commit and rollback alone"):
+        refuse_to_end(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "insert into notes values ('commit')",
+        "update committees set ended = 1",
+        "rollback to here",
+        "rollback transaction to savepoint here",
+        "release here",
+        "savepoint commit",
+        "select 'rollback'",
+        "-- commit\ninsert into a values (1)",
+        "",
+    ],
+)
+def test_other_statements_are_not(sql: str) -> None:
+    refuse_to_end(sql)
+
+
+def test_a_rewound_claim_reuses_each_step_from_where_it_was_made() -> None:
+    from datetime import timedelta
+
+    claim = Claim(1, 1, "march", "a", None, "", Checkpoint(2, "c", 5, 9), 1, 0, timedelta(0), {"a": 0})
+    back = rewound(claim, to="c", before=["a", "b"])
+    assert back.checkpoint == Checkpoint(3, "c", None, 10)
+    assert back.reuses == {"a": 0, "b": 2}
