@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -41,21 +41,50 @@ class TestSqlite(StoreConformance):
             db.execute("pragma foreign_keys = on")
 
 
+@pytest.fixture(scope="module")
+def shared_postgres(request: pytest.FixtureRequest) -> str:
+    """One database for all tests of this file: making one takes ten times as long as emptying it."""
+    try:
+        server = request.getfixturevalue("postgres_server")
+    except pytest.FixtureLookupError:
+        pytest.skip("there is no fixture postgres_server, so there is no PostgreSQL to test with")
+    url: str = server.create_database(f"conformance_{uuid4().hex}")
+    return url
+
+
+def _empty(url: str) -> str:
+    """Takes everything out of a database."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("set client_min_messages = warning")
+        db.execute("drop schema public cascade")
+        db.execute("create schema public")
+    return url
+
+
 class TestPostgres(StoreConformance):
-    """Starts to run by itself when there is a PostgreSQL store, and a fixture `postgres_url` that gives a database."""
+    """Runs wherever there is a PostgreSQL to run on; is skipped with the reason elsewhere."""
 
     @pytest.fixture
-    def open_store(self, request: pytest.FixtureRequest, clock: ManualClock) -> OpenStore:
-        try:
-            store_class = importlib.import_module("holdfast.stores.postgres").PostgresStore
-            self.forbidden = (importlib.import_module("psycopg").IntegrityError,)
-        except (ImportError, AttributeError) as error:
-            pytest.skip(f"there is no PostgreSQL store to test: {error}")
-        try:
-            url = request.getfixturevalue("postgres_url")
-        except pytest.FixtureLookupError:
-            pytest.skip("there is no fixture postgres_url, so there is no PostgreSQL to test with")
-        return lambda: store_class(url, clock=clock)
+    def open_store(self, shared_postgres: str, clock: ManualClock) -> OpenStore:
+        from psycopg import IntegrityError
+
+        from holdfast.stores.postgres import PostgresStore
+
+        self.forbidden = (IntegrityError,)
+        url = _empty(shared_postgres)
+        return lambda: PostgresStore(url, clock=clock)
+
+
+class TestPostgresInLockstep:
+    def test_it_keeps_the_same_books_as_the_memory_store(self, shared_postgres: str) -> None:
+        from holdfast.stores.postgres import PostgresStore
+
+        def opens(clock: ManualClock) -> list[Store]:
+            return [MemoryStore(clock=clock), PostgresStore(_empty(shared_postgres), clock=clock)]
+
+        lockstep(opens, examples=8)("runTest").runTest()
 
 
 def _memory_and_sqlite(clock: ManualClock) -> list[Store]:

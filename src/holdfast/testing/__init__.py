@@ -1,9 +1,11 @@
-"""For those who test: a clock that is moved by hand, and (in `conformance`) a suite that every store has to pass.
+"""For those who test: documents for unit tests, a clock that is moved by hand, and kills at every commit point.
 
-`holdfast.testing.conformance` needs pytest, and `holdfast.testing.conformance.lockstep` needs hypothesis; this module
-needs neither.
+`holdfast.testing.conformance` is a suite that every store has to pass. It needs pytest, and its `lockstep` needs
+hypothesis; this module needs neither.
 """
 
 from holdfast.testing.clock import ManualClock
+from holdfast.testing.crash import CrashReport, Differs, crash_everywhere
+from holdfast.testing.documents import document
 
-__all__ = ["ManualClock"]
+__all__ = ["CrashReport", "Differs", "ManualClock", "crash_everywhere", "document"]
