@@ -38,11 +38,11 @@ lock: ## resolve the dependencies anew (needs uv)
 	printf 'hatchling\neditables\n' | $(COMPILE) pyproject.toml - --all-extras --group dev -o requirements.lock > /dev/null
 	printf 'hatchling\neditables\n' | $(COMPILE) pyproject.toml - -c requirements.lock -o requirements-run.lock > /dev/null
 
-bench: setup ## measure throughput, kills and memory (minutes; not a test)
-	$(BIN)/python -m bench
+bench: setup ## measure throughput, kills and memory, beside the peers (long; not a test; ARGS=--quick)
+	$(BIN)/python bench/run.py $(ARGS)
 
-crash: setup ## kill pipelines at every commit point, on every store (minutes)
-	$(BIN)/python -m pytest tests/crash -m "long or not long"
+crash: setup ## kill pipelines at every commit point and workers 200 times, on every store (minutes)
+	HOLDFAST_CRASH_ROUNDS=200 $(BIN)/python -m pytest tests/crash
 
 clean: ## remove caches and the demo's database; .venv stays
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis dist demo.db demo.db-*

@@ -169,32 +169,20 @@ def errors_page() -> str:
 
 def cli_page() -> str:
     """Every command with its help, as the command line tells it."""
-    import click
+    from holdfast.cli import app, reference
 
-    from holdfast.cli import app
-
-    parts = [
-        "# Command line\n",
-        *_command(app, click.Context(app, info_name="holdfast", **app.context_settings), level=2),
-    ]
-    return "\n".join(parts)
+    for name, command in (("holdfast", app), *app.commands.items()):
+        refuse_silence(name, command)
+    return "\n".join(line.rstrip() for line in reference.markdown().splitlines())
 
 
-def _command(command: Any, context: Any, *, level: int) -> Iterator[str]:
-    context.terminal_width = 100
+def refuse_silence(name: str, command: Any) -> None:
+    """Raises Undocumented for a command or an option without help."""
     if not command.help:
-        raise Undocumented(f"{context.command_path} has no help")
+        raise Undocumented(f"the command {name} has no help")
     for parameter in command.params:
         if parameter.param_type_name == "option" and not (parameter.hidden or parameter.help):
-            raise Undocumented(f"the option {parameter.opts[0]} of {context.command_path} has no help")
-    yield f"{'#' * level} {context.command_path}\n\n```text\n{_help(command, context)}\n```\n"
-    for name, inner in getattr(command, "commands", {}).items():
-        if not inner.hidden:
-            yield from _command(inner, type(context)(inner, parent=context, info_name=name), level=level + 1)
-
-
-def _help(command: Any, context: Any) -> str:
-    return "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+            raise Undocumented(f"the option {parameter.opts[0]} of {name} has no help")
 
 
 # the stores

@@ -61,7 +61,6 @@ def test_a_worker_that_falls_asleep_inside_a_transaction_does_not_hold_its_docum
         assert rows(store, "select * from sent") == [("night", os.getpid())]
 
 
-@pytest.mark.xfail(reason="the PostgreSQL store does not set idle_in_transaction_session_timeout yet")
 def test_nobody_may_be_silent_inside_a_transaction_for_longer_than_a_lease(postgres_url):
     with holdfast.open(postgres_url) as store, store.transaction() as tx:
         assert tx.execute("show idle_in_transaction_session_timeout").fetchone() == ("30s",)

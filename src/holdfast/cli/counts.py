@@ -42,6 +42,7 @@ class Counts:
         self.batch = batch
         self.steps = [step.name for step in pipeline.steps]
         self.submitted = 0
+        self.submitting = False
         self.total = self.done = self.dead = self.paused = self.cancelled = self.again = 0
         self.at_step: dict[str, int] = dict.fromkeys(self.steps, 0)
         self.items: dict[str, int] = dict.fromkeys(self.steps, 0)

@@ -108,7 +108,7 @@ class Progress:
             self._tell_news()
             if waited >= self.display.every:
                 waited = 0.0
-                if self.counts.total:
+                if not self.counts.submitting:
                     self.counts.recount_now_and_then()
                 self.display.picture(self.counts)
 

@@ -111,7 +111,11 @@ def submitted(
     loaded: Loaded, store: Store, *, batch: str, documents: Iterator[api.Submittable], counts: Counts
 ) -> Receipt:
     """Submits documents, and counts them while it does."""
-    return api.submit(loaded.pipeline, store, batch=batch, documents=_counted(documents, counts))
+    counts.submitting = True
+    try:
+        return api.submit(loaded.pipeline, store, batch=batch, documents=_counted(documents, counts))
+    finally:
+        counts.submitting = False
 
 
 def _counted(documents: Iterator[api.Submittable], counts: Counts) -> Iterator[api.Submittable]:

@@ -17,8 +17,7 @@ def sort_out(
 ) -> tuple[list[NewDocument], list[NewDocument], int]:
     """Sorts documents into new, changed, and a count of unchanged ones. Raises DuplicateKey.
 
-    A document that this very part wrote before was committed by a try whose answer was lost: it counts as new then,
-    and is not written again.
+    A document that this very part wrote before was committed by a try whose answer was lost: it counts as unchanged.
     """
     new: list[NewDocument] = []
     changed: list[NewDocument] = []

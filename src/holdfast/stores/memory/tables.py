@@ -6,7 +6,7 @@ Rows are frozen. What the CHECKs of the SQL stores forbid cannot be made here ei
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from sqlite3 import IntegrityError
 from typing import Literal, TypeVar
@@ -161,6 +161,10 @@ class DocumentRow(Struct, frozen=True):
     deadline_at: datetime | None = None
     reason: str = ""
     reuses: dict[int, int] | None = None
+
+    def due_after(self, delay: timedelta, now: datetime) -> datetime:
+        """What is due at once keeps its place in the queue: work that was begun comes first."""
+        return now + delay if delay else self.submitted_at
 
     def __post_init__(self) -> None:
         _forbid(

@@ -49,7 +49,7 @@ class Upkeep(Base):
             row,
             state=state,
             worker_id=None,
-            due_at=now + delay if state == "waiting" else None,
+            due_at=row.due_after(delay, now) if state == "waiting" else None,
             deadline_at=None,
             fence=row.fence + 1,
             reason=reason,

@@ -57,7 +57,7 @@ class Work(Base):
         ]
         for row in dropped:
             attempts = max(row.attempts - 1, 0)
-            self._change(row, state="waiting", worker_id=None, due_at=now, deadline_at=None, attempts=attempts)
+            self._change(row, state="waiting", worker_id=None, due_at=row.submitted_at, deadline_at=None, attempts=attempts)
         return len(dropped)
 
     def _is_gone(self, worker: Worker) -> bool:
@@ -208,7 +208,7 @@ class Work(Base):
         row = self._tables.documents.get(ending.claim.document_id)
         if row is None or self._held(ending.claim, replace(ending.claim.checkpoint, moves=row.moves)) is None:
             return False
-        due = now + ending.delay if ending.state == "waiting" else None
+        due = row.due_after(ending.delay, now) if ending.state == "waiting" else None
         ended = self._change(
             row,
             state=ending.state,

@@ -49,7 +49,14 @@ OPTIONS: dict[str, Any] = {
 }
 """What a URL that does not say otherwise means: a silent network is noticed within a minute, not in hours."""
 
-BEGIN = "begin; select pg_current_xact_id()::text"
+BEGIN = """
+begin;
+select pg_current_xact_id()::text,
+       set_config('idle_in_transaction_session_timeout',
+                  coalesce(nullif(current_setting('idle_in_transaction_session_timeout'), '0'), '30s'), true)
+"""
+"""A worker that is stopped in the middle of a transaction must not keep its rows locked for ever: for this transaction
+alone, unless the database has a limit of its own, the server ends it after a while, and others may have them."""
 BEGIN_TO_READ = "begin isolation level repeatable read, read only; select '0'"
 FATE = "select pg_xact_status(%(xid)s::xid8)"
 DISMISS = """
@@ -183,7 +190,7 @@ class Connections:
         def ask(db: Db) -> tuple[Db, str]:
             begun = db.execute(begin)
             begun.nextset()
-            ((xid,),) = begun.fetchall()
+            ((xid, *_),) = begun.fetchall()
             return db, xid
 
         return self._ask(self._idle(), ask)

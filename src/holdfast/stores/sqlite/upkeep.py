@@ -45,6 +45,7 @@ class Upkeep(Base):
             "fence": fence,
             "state": state,
             "due_at": now + delay // MICROSECOND if state == "waiting" else None,
+            "at_once": state == "waiting" and not delay,
             "reason": reason,
             "attempts": max(attempts, 0),
             "crashes": crashes,

@@ -35,13 +35,13 @@ class Work(Base):
     def retire(self, worker: Worker) -> None:
         now = self._now()
         with self._db.writing() as db:
-            db.execute(SQL["let_go"], {"id": worker.id, "now": now, "keeping": "[]"})
+            db.execute(SQL["let_go"], {"id": worker.id, "keeping": "[]"})
             db.execute(SQL["retire"], {"id": worker.id, "now": now})
 
     def surrender(self, worker: Worker, *, keeping: Sequence[int]) -> int:
         with self._db.writing() as db:
             kept_ids = encode_json(list(keeping))
-            return db.execute(SQL["let_go"], {"id": worker.id, "now": self._now(), "keeping": kept_ids}).rowcount
+            return db.execute(SQL["let_go"], {"id": worker.id, "keeping": kept_ids}).rowcount
 
     def claim(
         self, plan: Plan, worker: Worker, *, limit: int, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
@@ -164,6 +164,7 @@ class Work(Base):
             "fence": claim.fence,
             "state": ending.state,
             "due_at": micros(ending.until) if ending.until else due,
+            "at_once": ending.state == "waiting" and not ending.until and not ending.delay,
             "reason": str(ending.failure or ending.reason),
             "refund": ending.costs != "attempt",
             "crashed": ending.costs == "crash",

@@ -29,7 +29,16 @@ class LivenessConformance(Conformance):
         assert orphan == desk.standing()
         assert (orphan.state, orphan.holder, orphan.reason) == ("waiting", "", "worker ann is gone")
         assert orphan.checkpoint == Checkpoint(0, "extract", 2, 1)
-        assert orphan.due_at == desk.clock()
+        assert orphan.due_at == orphan.submitted_at
+
+    def test_what_was_begun_comes_before_what_was_not(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.clock.advance(INSTANT)
+        desk.submit("b", "c")
+        begun = desk.claim_one()
+        desk.clock.advance(LEASE + INSTANT)
+        desk.reclaim()
+        assert desk.claim_one(worker=desk.enlist("bob")).key == begun.key
 
     def test_a_worker_is_not_silent_until_its_lease_is_over(self, desk: Desk) -> None:
         desk.take_in()

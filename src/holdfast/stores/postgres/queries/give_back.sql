@@ -1,8 +1,10 @@
 -- Ends claims without a move. Answers the documents that were still held.
+-- What is due at once keeps its place in the queue: work that was begun comes first.
 update hf_document d
    set state = e.state, worker_id = null, deadline_at = null, reason = e.reason,
-       due_at = coalesce(e.until,
-                         coalesce(%(now)s::timestamptz, now()) + e.delay * interval '1 microsecond'),
+       due_at = case when e.until is null and e.delay = 0 then d.submitted_at
+                     else coalesce(e.until,
+                                   coalesce(%(now)s::timestamptz, now()) + e.delay * interval '1 microsecond') end,
        attempts = greatest(d.attempts - e.refund, 0), crashes = d.crashes + e.crashed
   from unnest(%(ids)s::bigint[], %(generations)s::int[], %(fences)s::bigint[], %(states)s::text[],
               %(untils)s::timestamptz[], %(delays)s::bigint[], %(reasons)s::text[], %(refunds)s::int[],
