@@ -87,7 +87,18 @@ def test_the_walk_would_find_a_wrong_import(importer: str, name: str) -> None:
 
 def test_importing_holdfast_loads_no_driver_no_terminal_and_no_command_line() -> None:
     """Import time is resume time. What only some need is imported where it is needed."""
-    heavy = ("rich", "click", "psycopg", "sqlite3", "pytest", "hypothesis", "multiprocessing", "holdfast.cli")
+    heavy = (
+        "asyncio",
+        "click",
+        "email",
+        "holdfast.cli",
+        "multiprocessing",
+        "psycopg",
+        "pytest",
+        "rich",
+        "sqlite3",
+        "ssl",
+    )
     code = f"import sys, holdfast; print(*[name for name in {heavy!r} if name in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == []

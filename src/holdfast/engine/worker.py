@@ -153,7 +153,8 @@ class Worker:
             return None
         from holdfast.engine.isolation import Nursery
 
-        return Nursery(self.pipeline)  # it forks, so it comes before any thread
+        self.store.rest()  # it forks, so it comes before any thread, and no connection goes with it
+        return Nursery(self.pipeline)
 
     def _turn(self, wait: float) -> None:
         """Hears what came back, and commits what is ready."""

@@ -190,5 +190,8 @@ class Store(Intake, Work, Ledger, Upkeep, Protocol):
     def transaction(self) -> AbstractContextManager[Tx]:
         """Gives a transaction for statements of your own: committed at the end of the block, undone by any error."""
 
+    def rest(self) -> None:
+        """Lets go of connections until they are needed again, as before a fork."""
+
     def close(self) -> None:
         """Lets go of files and connections."""

@@ -52,6 +52,9 @@ class Base:
     def now(self) -> datetime:
         return self._clock().astimezone(UTC)
 
+    def rest(self) -> None:
+        """There is nothing to let go of."""
+
     def close(self) -> None:
         with self._lock:
             self._closed = True

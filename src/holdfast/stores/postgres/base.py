@@ -44,6 +44,9 @@ class Base:
         with self._db.transaction() as db:
             yield Tx(db)
 
+    def rest(self) -> None:
+        self._db.rest()
+
     def close(self) -> None:
         self._db.close()
 

@@ -166,6 +166,10 @@ class Connections:
                 time.sleep(pause * random())  # noqa: S311
         return attempt()
 
+    def rest(self) -> None:
+        """Closes every connection of this process; the next use opens one anew."""
+        self._close_those(lambda _: True)
+
     def close(self) -> None:
         """Closes every connection of this process."""
         self._closed = True

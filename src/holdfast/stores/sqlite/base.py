@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
@@ -13,13 +12,12 @@ from typing import Any
 from holdfast.core.codec import Kept, encode_json
 from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import Query, load
+from holdfast.stores.rows import BIG, blob_hash
 from holdfast.stores.sqlite.connection import Connections, Tx
 
 SQL: Mapping[str, Query] = load(Path(__file__).parent / "queries")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
-BIG = 64 * 1024
-"""Values larger than this many bytes are kept as blobs, outside the rows."""
 
 
 class Base:
@@ -37,6 +35,9 @@ class Base:
     def transaction(self) -> Iterator[Tx]:
         with self._db.writing() as db:
             yield Tx(db)
+
+    def rest(self) -> None:
+        self._db.rest()
 
     def close(self) -> None:
         self._db.close()
@@ -70,16 +71,6 @@ def columns(kept: Kept) -> tuple[str | None, bytes | None, bytes | None]:
     if len(kept) > BIG:
         return None, None, blob_hash(kept)
     return (kept, None, None) if isinstance(kept, str) else (None, kept, None)
-
-
-def blob_hash(kept: Kept) -> bytes:
-    """Gives the address of a big value: the same content has the same one."""
-    return blake2b(as_blob(kept)[1], digest_size=32, person=b"holdfast-" + as_blob(kept)[0].encode()).digest()
-
-
-def as_blob(kept: Kept) -> tuple[str, bytes]:
-    """Gives the media and the content of a big value."""
-    return ("json", kept.encode()) if isinstance(kept, str) else ("bytes", kept)
 
 
 def kept(value: Any, media: str | None) -> Kept:

@@ -67,6 +67,11 @@ class Connections:
         with own_words(self.url):
             yield self._mine()[0]
 
+    def rest(self) -> None:
+        """Closes every connection of this process; the next use opens one anew."""
+        self._close_those(lambda _: True)
+        self._local = threading.local()
+
     def close(self) -> None:
         """Closes every connection of this process."""
         self._closed = True

@@ -25,6 +25,7 @@ from holdfast.core.model import (
     Worker,
 )
 from holdfast.core.plan import Shape
+from holdfast.stores.rows import at_step, balance, from_json
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, kept, moment
 
 PAGE = 1000
@@ -58,8 +59,8 @@ class Ledger(Base):
                 name,
                 state,
                 moment(created_at),
-                _balance(expected, by_batch[batch_id]),
-                _at_step(by_batch[batch_id]),
+                balance(expected, by_batch[batch_id]),
+                at_step(by_batch[batch_id]),
             )
             for batch_id, name, state, created_at, expected in batches
         ]
@@ -73,7 +74,7 @@ class Ledger(Base):
                 counts = db.execute(SQL["balance"], {"pipeline": pipeline, "batch_id": batch_id}).fetchall()
             finally:
                 db.execute("commit")
-        return _balance(sum(row[1] for row in expected), [count[1:] for count in counts])
+        return balance(sum(row[1] for row in expected), [count[1:] for count in counts])
 
     def next_due(self, plan: Plan, *, batch: str | None = None) -> timedelta | None:
         with self._db.reading() as db:
@@ -129,7 +130,7 @@ class Ledger(Base):
 
     def journal(self, document_id: int) -> list[Entry]:
         return [
-            Entry(moment(at), verb, who, generation, step, _json(cursor), _json(detail))
+            Entry(moment(at), verb, who, generation, step, from_json(cursor), from_json(detail))
             for at, verb, who, generation, step, cursor, detail in self._all("journal", document_id=document_id)
         ]
 
@@ -160,7 +161,7 @@ def standing(row: tuple[Any, ...]) -> Standing:
         fingerprint,
         priority,
         state,
-        Checkpoint(generation, step, _json(cursor), moves),
+        Checkpoint(generation, step, from_json(cursor), moves),
         attempts,
         crashes,
         reason,
@@ -169,22 +170,3 @@ def standing(row: tuple[Any, ...]) -> Standing:
         moment(moved_at),
         None if due_at is None else moment(due_at),
     )
-
-
-def _json(text: str | None) -> Any:
-    return None if text is None else decode_json(text)
-
-
-def _balance(expected: int, counts: list[Any]) -> Balance:
-    by_state: dict[str, int] = defaultdict(int)
-    for state, _, count in counts:
-        by_state[state] += count
-    return Balance(expected, **by_state)
-
-
-def _at_step(counts: list[Any]) -> dict[str, int]:
-    at_step: dict[str, int] = defaultdict(int)
-    for state, step, count in counts:
-        if step is not None and state in ("waiting", "running", "paused"):
-            at_step[step] += count
-    return dict(at_step)

@@ -15,7 +15,8 @@ from holdfast.core.retry import SUSPECT
 from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
 from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
 from holdfast.stores.queries import flat, slices
-from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_blob, columns, kept, micros
+from holdfast.stores.rows import as_blob, reused
+from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, columns, kept, micros
 from holdfast.stores.sqlite.connection import Tx, own_words
 
 
@@ -253,13 +254,3 @@ def _ending(plan: Plan, move: Move) -> tuple[Any, ...]:
     step_id = None if after.step is None else plan.step_ids[after.step]
     cursor = None if after.cursor is None else encode_json(after.cursor)
     return (*_place(move.claim, move.before), step_id, cursor, move.state, move.reason)
-
-
-def reused(plan: Plan, claim: Claim, to: str) -> dict[str, int]:
-    """Says which generation's items serve the steps before `to`, by the steps' numbers."""
-    reuses: dict[str, int] = {}
-    for step, step_id in plan.step_ids.items():
-        if step == to:
-            break
-        reuses[str(step_id)] = (claim.reuses or {}).get(step, claim.checkpoint.generation)
-    return reuses

@@ -371,6 +371,7 @@ def lockstep(
         max_examples=examples,
         stateful_step_count=steps,
         deadline=None,
+        database=None,
         suppress_health_check=list(HealthCheck),
     )
     return case
