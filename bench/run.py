@@ -113,9 +113,7 @@ def _rates(workload: str, key: str, groups: dict[tuple[Any, ...], list[dict[str,
         if not table:
             continue
         print(f"\n## {workload} on {backend}: {key}\n")
-        print(
-            "| system | processes x held | median | min-max | CPU ms client + server | commits / statements | bytes/doc |"
-        )
+        print("| system | processes x held | median | min-max | CPU ms client + server | commits, statements | bytes |")
         print("|---|---|---|---|---|---|---|")
         for rate, case, runs in sorted(table, key=lambda row: -row[0]):
             spread = [run[key] for run in runs if run.get(key) and run.get("ok")]
@@ -154,9 +152,7 @@ def _crashes(groups: dict[tuple[Any, ...], list[dict[str, Any]]]) -> None:
     if not groups:
         return
     print("\n## W3: kill -9 in the middle\n")
-    print(
-        "| system | store | bodies twice | documents lost | first step s | interrupted work goes on s | all done s |"
-    )
+    print("| system | store | bodies twice | documents lost | first step s | interrupted work goes on s | all done s |")
     print("|---|---|---|---|---|---|---|")
     keys = ("steps_executed_twice", "docs_lost", "resume_first_step_s", "resume_first_interrupted_doc_s", "all_done_s")
     for case, runs in sorted(groups.items()):

@@ -20,7 +20,7 @@ def documents():
 
 
 def prepare(tx):
-    tx.execute("create table charge (customer text, article text, cents integer)")
+    tx.execute("create table if not exists charge (customer text, article text, cents integer)")
 
 
 @shop.step

@@ -19,12 +19,12 @@ def documents():
 
 
 def prepare(tx):
-    tx.execute("create table line (letter text, number integer, line text, primary key (letter, number))")
-    tx.execute("create table word (letter text, word text)")
-    tx.execute("create table loud (letter text, word text)")
-    tx.execute("create table postage (letter text, cents integer)")
-    tx.execute("create table total (words integer, cents integer)")
-    tx.execute("insert into total values (0, 0)")
+    tx.execute("create table if not exists line (letter text, number integer, line text, primary key (letter, number))")
+    tx.execute("create table if not exists word (letter text, word text)")
+    tx.execute("create table if not exists loud (letter text, word text)")
+    tx.execute("create table if not exists postage (letter text, cents integer)")
+    tx.execute("create table if not exists total (words integer, cents integer)")
+    tx.execute("insert into total select 0, 0 where not exists (select 1 from total)")
 
 
 def sql(tx, statement):

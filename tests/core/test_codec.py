@@ -108,7 +108,7 @@ def test_what_the_annotation_names_comes_back_as_that(kind: Any, value: Any) -> 
         ({"raw": b"x"}, r"\['raw'\] is bytes; bytes can be kept only by themselves"),
         (bytearray(b"x"), r"it is bytearray"),
         (Page(1, "one"), r"it is a .*Page; return JSON .*annotate the body"),
-        ({"path": PurePosixPath("/x")}, r"\['path'\] is a pathlib\.PurePosixPath"),
+        ({"path": PurePosixPath("/x")}, r"\['path'\] is a pathlib\..*PurePosixPath"),
         (["caf\udce9"], r"\[0\] has lone surrogates; decode the text with errors='replace'"),
         (object(), r"it is a builtins\.object"),
         (1j, r"it is a builtins\.complex"),

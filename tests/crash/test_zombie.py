@@ -7,8 +7,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
 import holdfast
 from holdfast.stores.protocol import Store
 from tests.crash.processes import finish, program, rows

@@ -96,6 +96,19 @@ def test_too_many_bad_items_stop_the_step(pipeline: holdfast.Pipeline, bench: Be
     assert "11 of 100 items failed, more than the 10%" in bench.standing().reason
 
 
+def test_bad_items_do_not_buy_attempts(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    """Setting items aside is no progress: a document whose items are all bad is given up after its attempts."""
+    source = numbers(pipeline, 10)
+
+    @pipeline.step(over=source, retry=SOON)
+    def double(doc: holdfast.Document, number: int) -> int:
+        raise ConnectionError("the service is down")
+
+    bench.submit("a")
+    assert bench.drain().dead == 1
+    assert bench.verbs() == ["fail", "fail", "fail"]
+
+
 def test_a_rejected_item_is_not_tried_again(pipeline: holdfast.Pipeline, bench: Bench) -> None:
     source = numbers(pipeline, 20)
     calls: list[int] = []

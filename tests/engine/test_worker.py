@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -15,8 +16,8 @@ from holdfast.core.errors import PlanRefused
 from holdfast.core.model import Checkpoint
 from holdfast.core.moves import Move
 from holdfast.engine.events import Committed, LostClaim
-from holdfast.engine.hosts import born, this_host
 from holdfast.engine.hand import InHand
+from holdfast.engine.hosts import born, this_host
 from tests.engine.conftest import SOON, Bench
 
 
@@ -66,10 +67,8 @@ def test_a_stream_that_swallows_exceptions_is_left_to_itself(pipeline: holdfast.
     @pipeline.step(commit_every=1)
     def numbers(doc: holdfast.Document, cursor: int = 0) -> Iterator[int]:
         while True:
-            try:
+            with suppress(BaseException):
                 yield cursor
-            except BaseException:
-                pass
             cursor += 1
             if cursor == 5:
                 budget.stop("enough")

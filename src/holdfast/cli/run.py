@@ -15,7 +15,7 @@ from holdfast.cli.pipelines import Loaded, load
 from holdfast.cli.progress import showing
 from holdfast.cli.stores import database_file
 from holdfast.cli.summary import Summary
-from holdfast.cli.working import closed, going_on_later, how_to_work, submitted, words_of, worked
+from holdfast.cli.working import closed, going_on_later, how_to_work, prepared, submitted, words_of, worked
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
 from holdfast.stores.protocol import Store
@@ -45,12 +45,14 @@ def run(
     DOCUMENTS are files, folders (all files below them, but hidden ones), globs, or - for stdin: one path or key a
     line, or JSON lines {"key": "...", "payload": ...}. Files that did not change since the last time cost nothing.
     Without DOCUMENTS it goes on with what is in the store, after submitting what the function `documents()` of the
-    pipeline's file gives, if it has one.
+    pipeline's file gives, if it has one. A function `prepare(tx)` in the file is called first, every time: there the
+    tables that effects write to are created, if they are not there yet.
     """
     asked.tell_bodies()
     loaded = load(pipeline)
     words = ("run", pipeline, *(["--batch", batch] if batch else []))
     with api.opened(asked.store) as store, going_on_later(asked, *words):
+        prepared(loaded, store)
         source = _source(asked, loaded, documents)
         _run(asked, loaded, store, source, batch=batch, budget=Budget(budget), how=how, words=words)
 

@@ -107,6 +107,13 @@ class _Roster:
                 store.retire(worker)
 
 
+def prepared(loaded: Loaded, store: Store) -> None:
+    """Lets the pipeline's file make the tables that its effects write to."""
+    if loaded.prepare is not None:
+        with store.transaction() as tx:
+            loaded.prepare(tx)
+
+
 def submitted(
     loaded: Loaded, store: Store, *, batch: str, documents: Iterator[api.Submittable], counts: Counts
 ) -> Receipt:

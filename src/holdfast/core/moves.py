@@ -57,6 +57,11 @@ class Move(Struct, frozen=True):
     timeout: timedelta | None = None
     reason: str = ""
 
+    @property
+    def is_progress(self) -> bool:
+        """Whether it was worth a new count of attempts: setting items aside alone is not."""
+        return not self.asides or bool(self.items) or bool(self.mended)
+
 
 def rewound(claim: Claim, *, to: str, before: Sequence[str]) -> Claim:
     """Gives the claim as it is after a rewind: a new generation that reuses what the steps before `to` kept."""

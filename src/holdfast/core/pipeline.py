@@ -102,7 +102,8 @@ class Pipeline:
         parallel      with over: so many windows at once
         failure_rate  with over: the share of items that may be set aside before the step stops
         commit_every  streams: after so many items, or after so long; as they come otherwise
-        cursor_expires, when_expired   streams: how long a cursor may be gone on from, and what to do after
+        cursor_expires  streams: how long a cursor may be gone on from
+        when_expired  streams: "restart" the step as a new generation, or "fail"
         keep          False when only the effect matters and nothing is read later
         version       raise it when the body would now answer differently
         retry         how often, and how long between

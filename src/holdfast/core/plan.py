@@ -49,10 +49,10 @@ def refuse_if_stranded(shape: Shape, stranded: Mapping[str, tuple[int, list[str]
         f"  {count} at {step!r}, such as {', '.join(map(repr, keys))}"
         for step, (count, keys) in sorted(stranded.items())
     ]
-    example = ", ".join(f"{step!r}: {shape.names[0]!r}" for step in sorted(stranded))
+    example = ", ".join(f"{step!r}: ..." for step in sorted(stranded))
     raise PlanRefused(
         f"pipeline {shape.pipeline!r} has no longer the steps at which documents stand:\n"
         + "\n".join(lines)
-        + f"\nIts steps are now: {', '.join(shape.names)}. Say where those documents go on, for example "
+        + f"\nIts steps are now: {', '.join(shape.names)}. Say at which of these the documents go on: "
         f"Pipeline({shape.pipeline!r}, renamed={{{example}}}), or bring the steps back."
     )

@@ -168,7 +168,9 @@ class Executor:
             raise self.judged(step, answer.error)
         assert isinstance(answer, Accepted)
         self.at = request.move.after
-        self.attempts, self.crashes = 1, 0
+        self.crashes = 0
+        if request.move.is_progress:
+            self.attempts = 1
 
     def effect(self, step: AnyStep, value: Any) -> Effect | None:
         return None if step.effect_body is None else partial(_write, step.effect_body, self.document, value)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from secrets import token_hex
+from socket import gethostname
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ class Settings:
         self.concurrency = concurrency
         self.lease = lease
         self.grace = grace
-        self.name = name or f"{os.uname().nodename}-{os.getpid()}-{token_hex(3)}"
+        self.name = name or f"{gethostname()}-{os.getpid()}-{token_hex(3)}"
 
 
 class Worker:
@@ -122,10 +123,8 @@ class Worker:
                 self._take_in_hand()
                 if self._hand or self._endings:
                     self._turn(self._patience())
-                elif until_empty and self._nothing_is_left():
+                elif not self._rest(until_empty=until_empty):
                     break
-                else:
-                    self._rest()
             self._wind_down()
         return self._tally.report()
 
@@ -322,16 +321,18 @@ class Worker:
         self._hand.add(desk)
         return desk
 
-    def _nothing_is_left(self) -> bool:
-        batch = self.settings.batch
-        return self.store.next_due(self._plan, batch=batch) is None and not self.store.running(self._plan, batch=batch)
-
-    def _rest(self) -> None:
-        due = self.store.next_due(self._plan, batch=self.settings.batch)
+    def _rest(self, *, until_empty: bool) -> bool:
+        """Waits until something may be due. Answers False when nothing is left to wait for."""
+        began, batch = monotonic(), self.settings.batch
+        due = self.store.next_due(self._plan, batch=batch)
+        if due is None and until_empty and not self.store.running(self._plan, batch=batch):
+            return False
+        least = 10 * (monotonic() - began)  # in a long queue of others even looking costs something
         wait = IDLE if due is None else min(max(due.total_seconds(), 0.001), IDLE)
-        for desk, event in self._runners.results(min(wait, self.budget.remaining)):
+        for desk, event in self._runners.results(min(max(wait, least), self.budget.remaining)):
             self._hear(desk, event)
         self._pace.look_again()
+        return True
 
     # time
 

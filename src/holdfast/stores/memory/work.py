@@ -39,25 +39,25 @@ class Work(Base):
             return True
 
     def retire(self, worker: Worker) -> None:
-        now = self.now()
         with self._writing() as tables:
-            self._let_go(worker, (), now)
+            self._let_go(worker, ())
             if worker.id in tables.workers:
                 tables.workers[worker.id] = replace(tables.workers[worker.id], gone=True)
 
     def surrender(self, worker: Worker, *, keeping: Sequence[int]) -> int:
-        now = self.now()
         with self._writing():
-            return self._let_go(worker, keeping, now)
+            return self._let_go(worker, keeping)
 
-    def _let_go(self, worker: Worker, keeping: Sequence[int], now: datetime) -> int:
+    def _let_go(self, worker: Worker, keeping: Sequence[int]) -> int:
         """Lets what a worker holds by the books but not in hand wait again; it costs nothing."""
         dropped = [
             row for row in self._tables.documents.values() if row.worker_id == worker.id and row.id not in keeping
         ]
         for row in dropped:
             attempts = max(row.attempts - 1, 0)
-            self._change(row, state="waiting", worker_id=None, due_at=row.submitted_at, deadline_at=None, attempts=attempts)
+            self._change(
+                row, state="waiting", worker_id=None, due_at=row.submitted_at, deadline_at=None, attempts=attempts
+            )
         return len(dropped)
 
     def _is_gone(self, worker: Worker) -> bool:
@@ -272,8 +272,9 @@ class Work(Base):
 
 
 def _stays(move: Move, now: datetime) -> dict[str, Any]:
-    """The document stays with its worker; the attempt is the first at what comes next."""
-    return {"attempts": 1, "deadline_at": None if move.timeout is None else now + move.timeout}
+    """The document stays with its worker; after progress, the attempt is the first at what comes next."""
+    stays: dict[str, Any] = {"deadline_at": None if move.timeout is None else now + move.timeout}
+    return stays | {"attempts": 1} if move.is_progress else stays
 
 
 def _ends(move: Move) -> dict[str, Any]:

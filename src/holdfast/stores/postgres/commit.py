@@ -158,6 +158,7 @@ def _moves(plan: Plan, moves: Sequence[Move]) -> dict[str, Any]:
         "timeouts": sparse_numbers(
             [None if move.timeout is None or move.state != "running" else move.timeout // MICROSECOND for move in moves]
         ),
+        "stalled": sparse_numbers([None if move.is_progress else 1 for move in moves]),
         "states": states,
         "reasons": None if states is None else texts([plain(move.reason) for move in moves]),
     }

@@ -9,7 +9,6 @@ import msgspec
 
 from holdfast.core.model import Plan, Standing
 from holdfast.core.plan import Shape
-from holdfast.core.retry import SUSPECT
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, Base, plain
 from holdfast.stores.postgres.connection import Db
@@ -45,7 +44,7 @@ class Upkeep(Base):
         return self._db.writing(lambda db: db.execute(SQL["wake"], asked).rowcount)
 
     def suspects_due(self, plan: Plan) -> bool:
-        asked = {"pipeline_id": plan.pipeline_id, "now": self._now(), "suspect": SUSPECT}
+        asked = {"pipeline_id": plan.pipeline_id, "now": self._now()}
         return self._db.reading(lambda db: db.execute(SQL["suspects_due"], asked).fetchone()) == (True,)
 
     def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import Ending
-from holdfast.core.retry import SUSPECT
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, kept, plain
 from holdfast.stores.postgres.commit import Commit
@@ -46,27 +45,23 @@ class Work(Commit):
     def claim(
         self, plan: Plan, worker: Worker, *, limit: int, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
     ) -> list[Claim]:
-        return self._claim({"suspects": False, "limit": limit}, plan, worker, batch, timeouts)
+        return self._claim("claim", plan, worker, {"limit": limit, "batch": batch}, timeouts)
 
     def claim_suspect(
         self, plan: Plan, worker: Worker, *, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
     ) -> list[Claim]:
-        return self._claim({"suspects": True, "limit": 1}, plan, worker, batch, timeouts)
+        return self._claim("claim_suspect", plan, worker, {"batch": batch}, timeouts)
 
-    def _claim(
-        self, which: dict[str, Any], plan: Plan, worker: Worker, batch: str | None, timeouts: Timeouts
-    ) -> list[Claim]:
-        asked = which | {
+    def _claim(self, query: str, plan: Plan, worker: Worker, wanted: dict[str, Any], timeouts: Timeouts) -> list[Claim]:
+        asked = wanted | {
             "pipeline_id": plan.pipeline_id,
             "plan_id": plan.plan_id,
             "worker_id": worker.id,
             "step_ids": numbers([*plan.step_ids.values()]),
             "timeouts": encode_json({str(plan.step_ids[step]): span // MICROSECOND for step, span in timeouts.items()}),
-            "suspect": SUSPECT,
-            "batch": batch,
             "now": self._now(),
         }
-        rows = self._db.writing(lambda db: db.execute(SQL["claim"], asked).fetchall())
+        rows = self._db.writing(lambda db: db.execute(SQL[query], asked).fetchall())
         names = {step_id: name for name, step_id in plan.step_ids.items()}
         rows.sort(key=lambda row: (-row[-1], row[0]))
         return [_claim(row, names) for row in rows]

@@ -11,7 +11,6 @@ import msgspec
 from holdfast.core.codec import encode_json
 from holdfast.core.model import Plan, Standing
 from holdfast.core.plan import Shape
-from holdfast.core.retry import SUSPECT
 from holdfast.stores.protocol import Verdict
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base
 from holdfast.stores.sqlite.ledger import standing
@@ -67,7 +66,7 @@ class Upkeep(Base):
 
     def suspects_due(self, plan: Plan) -> bool:
         with self._db.reading() as db:
-            asked = {"pipeline_id": plan.pipeline_id, "now": self._now(), "suspect": SUSPECT}
+            asked = {"pipeline_id": plan.pipeline_id, "now": self._now()}
             return bool(db.execute(SQL["suspects_due"], asked).fetchone()[0])
 
     def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:

@@ -11,7 +11,6 @@ from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.errors import BodyError
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move
-from holdfast.core.retry import SUSPECT
 from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
 from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
 from holdfast.stores.queries import flat, slices
@@ -47,30 +46,25 @@ class Work(Base):
     def claim(
         self, plan: Plan, worker: Worker, *, limit: int, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
     ) -> list[Claim]:
-        return self._claim(plan, worker, limit=limit, batch=batch, timeouts=timeouts, suspects=0)
+        return self._claim("claim", plan, worker, {"limit": limit, "batch": batch}, timeouts)
 
     def claim_suspect(
         self, plan: Plan, worker: Worker, *, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
     ) -> list[Claim]:
-        return self._claim(plan, worker, limit=1, batch=batch, timeouts=timeouts, suspects=1)
+        return self._claim("claim_suspect", plan, worker, {"batch": batch}, timeouts)
 
-    def _claim(
-        self, plan: Plan, worker: Worker, *, limit: int, batch: str | None, timeouts: Timeouts, suspects: int
-    ) -> list[Claim]:
-        asked = {
+    def _claim(self, query: str, plan: Plan, worker: Worker, wanted: dict[str, Any], timeouts: Timeouts) -> list[Claim]:
+        asked = wanted | {
             "pipeline_id": plan.pipeline_id,
             "plan_id": plan.plan_id,
             "worker_id": worker.id,
             "step_ids": encode_json(list(plan.step_ids.values())),
             "timeouts": encode_json({str(plan.step_ids[step]): span // MICROSECOND for step, span in timeouts.items()}),
-            "suspect": SUSPECT,
-            "suspects": suspects,
-            "limit": limit,
             "now": self._now(),
         }
         with self._db.writing() as db:
-            asked["batch_id"] = self._batch_id(db, plan.pipeline_id, batch)
-            rows = db.execute(SQL["claim"], asked).fetchall()
+            asked["batch_id"] = self._batch_id(db, plan.pipeline_id, wanted["batch"])
+            rows = db.execute(SQL[query], asked).fetchall()
             batches = {} if not rows else dict(db.execute("select id, name from hf_batch").fetchall())
         names = {step_id: name for name, step_id in plan.step_ids.items()}
         rows.sort(key=lambda row: (-row[-1], row[0]))
@@ -246,7 +240,7 @@ def _going(plan: Plan, move: Move, now: int) -> tuple[Any, ...]:
     assert after.step is not None
     cursor = None if after.cursor is None else encode_json(after.cursor)
     deadline = None if move.timeout is None else now + move.timeout // MICROSECOND
-    return (*_place(move.claim, move.before), plan.step_ids[after.step], cursor, deadline)
+    return (*_place(move.claim, move.before), plan.step_ids[after.step], cursor, deadline, move.is_progress)
 
 
 def _ending(plan: Plan, move: Move) -> tuple[Any, ...]:

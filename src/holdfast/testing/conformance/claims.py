@@ -375,6 +375,14 @@ class WorkerConformance(Conformance):
         assert desk.store.surrender(desk.enlist("bob"), keeping=[]) == 0
         desk.advance(claim)
 
+    def test_what_a_worker_lets_go_of_keeps_its_place_in_the_queue(self, desk: Desk) -> None:
+        desk.take_in("a")
+        desk.clock.advance(SECOND)
+        desk.submit("b")
+        desk.clock.advance(SECOND)
+        desk.store.retire(desk.worker)
+        assert desk.claim_one(worker=desk.enlist("bob")).key == "a"
+
     def test_a_surrendered_document_can_be_claimed_at_once(self, desk: Desk) -> None:
         desk.take_in()
         desk.store.surrender(desk.worker, keeping=[])

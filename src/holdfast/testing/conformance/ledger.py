@@ -179,6 +179,14 @@ class LedgerConformance(Conformance):
         assert desk.store.now() == desk.clock()
         assert desk.store.now().utcoffset() == NOTHING
 
+    def test_a_store_that_rested_goes_on(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        desk.store.rest()
+        assert desk.standing().holder == "ann"
+        desk.store.rest()
+        desk.store.rest()
+        desk.advance(claim)
+
     def test_a_closed_store_says_so(self, open_store: OpenStore, store: Store) -> None:
         closed = open_store()
         if closed is store:

@@ -95,8 +95,9 @@ create table hf_document (
   check (state = 'running' or deadline_at is null)
 ) with (fillfactor = 50);
 
--- The two indexes that claiming and reclaiming need. A move touches neither.
+-- What claiming, reclaiming and waking need. A move touches none of them.
 create index hf_document_waiting on hf_document (pipeline_id, priority desc, due_at, id) where state = 'waiting';
+create index hf_document_suspect on hf_document (pipeline_id, due_at) where state = 'waiting' and crashes >= 2;
 create index hf_document_running on hf_document (worker_id) where state = 'running';
 create index hf_document_paused on hf_document (pipeline_id, due_at) where state = 'paused';
 

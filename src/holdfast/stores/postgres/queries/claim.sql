@@ -11,7 +11,7 @@ update hf_document d
                        where pipeline_id = %(pipeline_id)s
                          and state = 'waiting'
                          and due_at <= coalesce(%(now)s::timestamptz, now())
-                         and (crashes >= %(suspect)s) = %(suspects)s
+                         and crashes < 2
                          and step_id = any(%(step_ids)s::bigint[])
                          and (%(batch)s::text is null
                               or batch_id = (select id

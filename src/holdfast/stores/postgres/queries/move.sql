@@ -9,14 +9,14 @@ with moved as (
      set step_id = asked.step_id, cursor = asked.cursor, moves = d.moves + 1, crashes = 0,
          state = coalesce(asked.state, 'running'),
          worker_id = case when asked.state is null then d.worker_id end,
-         attempts = case when asked.state is null then 1 else 0 end,
+         attempts = case when asked.state is not null then 0 when asked.stalled is null then 1 else d.attempts end,
          reason = case when asked.state is null then d.reason else asked.reason end,
          deadline_at = coalesce(%(now)s::timestamptz, now()) + asked.timeout * interval '1 microsecond',
          moved_at = coalesce(%(now)s::timestamptz, now())
     from unnest(%(ids)s::bigint[], %(generations)s::int[], %(fences)s::bigint[], %(moves)s::bigint[],
                 %(step_ids)s::bigint[], %(cursors)s::json[], %(timeouts)s::bigint[], %(states)s::text[],
-                %(reasons)s::text[])
-         as asked (id, generation, fence, moves, step_id, cursor, timeout, state, reason)
+                %(reasons)s::text[], %(stalled)s::int[])
+         as asked (id, generation, fence, moves, step_id, cursor, timeout, state, reason, stalled)
    where d.id = any(%(ids)s::bigint[])
      and d.id = asked.id
      and d.generation = asked.generation

@@ -4,4 +4,4 @@ select exists (select 1
                 where pipeline_id = %(pipeline_id)s
                   and state = 'waiting'
                   and due_at <= coalesce(%(now)s::timestamptz, now())
-                  and crashes >= %(suspect)s)
+                  and crashes >= 2)

@@ -8,7 +8,7 @@ update hf_document
                where pipeline_id = :pipeline_id
                  and state = 'waiting'
                  and due_at <= :now
-                 and (crashes >= :suspect) = :suspects
+                 and crashes < 2
                  and step_id in (select value from json_each(:step_ids))
                  and (:batch_id is null or batch_id = :batch_id)
                  and exists (select 1 from hf_worker where id = :worker_id and gone_at is null)

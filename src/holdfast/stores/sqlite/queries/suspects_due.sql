@@ -4,4 +4,4 @@ select exists (select 1
                 where pipeline_id = :pipeline_id
                   and state = 'waiting'
                   and due_at <= :now
-                  and crashes >= :suspect)
+                  and crashes >= 2)
