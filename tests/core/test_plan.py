@@ -41,8 +41,8 @@ def test_a_refusal_names_documents_steps_and_the_way_out() -> None:
         "pipeline 'papers' has no longer the steps at which documents stand:\n"
         "  1 at 'ocr', such as 'd.pdf'\n"
         "  12 at 'scan', such as 'a.pdf', 'b.pdf', 'c.pdf'\n"
-        "Its steps are now: extract, chunk. Say where those documents go on, for example "
-        "Pipeline('papers', renamed={'ocr': 'extract', 'scan': 'extract'}), or bring the steps back."
+        "Its steps are now: extract, chunk. Say at which of these the documents go on: "
+        "Pipeline('papers', renamed={'ocr': ..., 'scan': ...}), or bring the steps back."
     )
 
 

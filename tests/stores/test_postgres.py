@@ -157,7 +157,7 @@ def asked_of(query: str, desk: Desk) -> dict[str, Any]:
     asked: dict[str, dict[str, Any]] = {
         "move": place
         | {"moves": numbers([0] * 500), "step_ids": numbers([plan.step_ids["chunk"]] * 500)}
-        | {"cursors": None, "timeouts": None, "states": None, "reasons": None}
+        | {"cursors": None, "timeouts": None, "states": None, "reasons": None, "stalled": None}
         | {"item_ids": many, "item_step_ids": numbers([plan.first] * 500), "positions": numbers([0] * 500)}
         | {"values": texts(["{}"] * 500), "datas": None, "blob_hashes": None},
         "moved": place | {"moves": numbers([0] * 500)},
