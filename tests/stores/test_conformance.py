@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -87,21 +86,17 @@ class TestPostgresInLockstep:
         lockstep(opens, examples=8)("runTest").runTest()
 
 
+FOLDER = tempfile.TemporaryDirectory(prefix="holdfast-lockstep-")
+atexit.register(FOLDER.cleanup)
+NUMBERS = itertools.count()
+
+
 def _memory_and_sqlite(clock: ManualClock) -> list[Store]:
-    folder = tempfile.mkdtemp(prefix="holdfast-lockstep-")
-    FOLDERS.append(folder)
-    return [MemoryStore(clock=clock), SqliteStore(f"sqlite:///{folder}/store.db?synchronous=normal", clock=clock)]
+    url = f"sqlite:///{FOLDER.name}/{next(NUMBERS)}.db?synchronous=normal"
+    return [MemoryStore(clock=clock), SqliteStore(url, clock=clock)]
 
 
-FOLDERS: list[str] = []
 TestLockstep = lockstep(_memory_and_sqlite)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_folders_are_left() -> Iterator[None]:
-    yield
-    for folder in FOLDERS:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_the_suite_is_not_imported_by_the_library() -> None:

@@ -33,6 +33,7 @@ class Base:
         self.url = url
         self._db = Connections(url)
         self._clock = clock
+        self._batches: dict[int, str] = {}
 
     def now(self) -> datetime:
         if self._clock:

@@ -58,13 +58,21 @@ class Work(Commit):
             "plan_id": plan.plan_id,
             "worker_id": worker.id,
             "step_ids": numbers([*plan.step_ids.values()]),
-            "timeouts": encode_json({str(plan.step_ids[step]): span // MICROSECOND for step, span in timeouts.items()}),
+            "timeouts": _timeouts(plan, timeouts) if timeouts else None,
             "now": self._now(),
         }
         rows = self._db.writing(lambda db: db.execute(SQL[query], asked).fetchall())
         names = {step_id: name for name, step_id in plan.step_ids.items()}
+        batches = self._batch_names({row[2] for row in rows})
         rows.sort(key=lambda row: (-row[-1], row[0]))
-        return [_claim(row, names) for row in rows]
+        return [_claim(row, batches, names) for row in rows]
+
+    def _batch_names(self, batch_ids: set[int]) -> dict[int, str]:
+        """Gives the names of batches. They never change, so each is asked for once."""
+        if not batch_ids <= self._batches.keys():
+            asked = {"ids": numbers([*batch_ids])}
+            self._batches |= dict(self._db.reading(lambda db: db.execute(SQL["batch_names"], asked).fetchall()))
+        return self._batches
 
     def give_back(self, endings: Sequence[Ending]) -> list[bool]:
         if not endings:
@@ -130,13 +138,17 @@ class Work(Commit):
         return [(position, kept(value, data, media)) for position, value, data, media in rows]
 
 
-def _claim(row: tuple[Any, ...], names: dict[int, str]) -> Claim:
-    (document_id, fence, batch, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
+def _timeouts(plan: Plan, timeouts: Timeouts) -> str:
+    return encode_json({str(plan.step_ids[step]): span // MICROSECOND for step, span in timeouts.items()})
+
+
+def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:
+    (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
     attempts, crashes, age, reuses, _ = rest
     return Claim(
         document_id,
         fence,
-        batch,
+        batches[batch_id],
         key,
         decode_json(payload),
         fingerprint,

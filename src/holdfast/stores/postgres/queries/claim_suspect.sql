@@ -23,6 +23,6 @@ update hf_document d
                        order by priority desc, due_at, id
                        limit 1
                          for update skip locked))
-returning id, fence, (select name from hf_batch where id = d.batch_id), key, payload::text, fingerprint, generation,
+returning id, fence, batch_id, key, payload::text, fingerprint, generation,
           step_id, cursor::text, moves, attempts, crashes, coalesce(%(now)s::timestamptz, now()) - moved_at, reuses::text,
           priority
