@@ -6,6 +6,7 @@ classes, and lets dataclasses, Structs, TypedDicts and dates through where the s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
@@ -30,7 +31,7 @@ decode_json = msgspec.json.Decoder().decode
 
 def checked_json(value: Any, what: str) -> str:
     """Gives JSON text for a value that a user handed in, or says where it is not JSON."""
-    return str(ANYTHING.encode(value, what=what))
+    return str(ANYTHING.encode(value, lambda: what))
 
 
 def unkept(text: str) -> str | None:
@@ -54,7 +55,7 @@ class Codec:
                 "a dataclass, a TypedDict or a msgspec.Struct; or return bytes"
             ) from error
 
-    def encode(self, value: Any, *, what: str = "the value") -> Kept:
+    def encode(self, value: Any, what: Callable[[], str] = lambda: "the value") -> Kept:
         """Gives the form that is kept, or raises CannotKeep naming the place that cannot be."""
         if type(value) is bytes:
             return value
@@ -63,8 +64,8 @@ class Codec:
             if self._decode(text) == value or _same(self._decode(text), value):
                 return text.decode()
         except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError) as error:
-            raise CannotKeep(f"{what} cannot be kept: {_blamed(value) or error}") from error
-        raise CannotKeep(f"{what} cannot be kept: {_blamed(value) or 'it would not come back equal'}")
+            raise CannotKeep(f"{what()} cannot be kept: {_blamed(value) or error}") from error
+        raise CannotKeep(f"{what()} cannot be kept: {_blamed(value) or 'it would not come back equal'}")
 
     def decode(self, kept: Kept) -> Any:
         """Gives back the value that was kept."""

@@ -155,7 +155,7 @@ class Desk:
 
 
 class Collector:
-    """Gathers what a stream yields until it is time to commit."""
+    """Gathers what a stream yields until it is time to commit. Its loop is the hottest of all: a million items pass."""
 
     def __init__(self, step: AnyStep, call: PullStream, stopping: Callable[[], bool]) -> None:
         self.step = step
@@ -168,19 +168,21 @@ class Collector:
         self.moved = 0
         self.count, self.until = _when(step.options.commit_every)
         self.began = monotonic()
+        self._keep = step.codec_of_item.encode if step.options.keep else None
+        self._has_effect = step.effect_body is not None
 
     def take(self, yielded: Any) -> bool:
         """Takes one yielded thing. Answers whether it is time to commit."""
-        value = self._move_cursor(yielded)
+        value = self._own_cursor(yielded) if type(yielded) is At else self._count(yielded)
         if value is not NOTHING:
-            if self.step.options.keep:
-                what = f"item {self.position} of step {self.step.name!r}"
-                kept = self.step.codec_of_item.encode(value, what=what)
+            if self._keep is not None:
+                kept = self._keep(value, self._what)
                 self.items.append(Item(self.step.name, self.position, kept))
                 self.size += len(kept)
-            if self.step.effect_body is not None:
+            if self._has_effect:
                 self.values.append(value)
             self.position += 1
+        self.moved += 1
         return (
             self.moved >= self.count
             or self.size >= MANY_BYTES
@@ -188,16 +190,20 @@ class Collector:
             or self.stopping()
         )
 
-    def _move_cursor(self, yielded: Any) -> Any:
-        self.moved += 1
-        if not isinstance(yielded, At):
-            if not isinstance(self.cursor, (int, type(None))):
-                raise BodyError(f"step {self.step.name!r} has its own cursor: yield At(cursor, value) every time")
+    def _count(self, value: Any) -> Any:
+        try:
             self.cursor = (self.cursor or 0) + 1
-            return yielded
+        except TypeError:
+            raise BodyError(f"step {self.step.name!r} has its own cursor: yield At(cursor, value) every time") from None
+        return value
+
+    def _own_cursor(self, yielded: At[Any]) -> Any:
         _refuse_going_back(self.step, self.cursor, yielded.cursor)
         self.cursor = yielded.cursor
         return yielded.value
+
+    def _what(self) -> str:
+        return f"item {self.position} of step {self.step.name!r}"
 
     def pulled(self, *, exhausted: bool = False, error: BaseException | None = None) -> Pulled:
         """Gives what was gathered."""
@@ -234,10 +240,8 @@ def produced(step: AnyStep, value: Any) -> Produced:
         return Produced((), value)
     if isinstance(value, list) and value:
         encode = step.codec_of_item.encode
-        what = f"what step {step.name!r} returned"
-        items = [Item(step.name, i, encode(one, what=f"{what}, element {i},")) for i, one in enumerate(value)]
-        return Produced(items, value)
-    kept = step.codec_of_whole.encode(value, what=f"what step {step.name!r} returned")
+        return Produced([Item(step.name, i, encode(one, _element(step, i))) for i, one in enumerate(value)], value)
+    kept = step.codec_of_whole.encode(value, lambda: f"what step {step.name!r} returned")
     return Produced((Item(step.name, WHOLE, kept),), value)
 
 
@@ -256,9 +260,14 @@ def over(step: AnyStep, places: Sequence[int], answer: Any) -> Produced:
         return Produced((), answer)
     encode = step.codec_of_item.encode
     return Produced(
-        [
-            Item(step.name, place, encode(one, what=f"the result of step {step.name!r} for item {place}"))
-            for place, one in zip(places, answers, strict=True)
-        ],
+        [Item(step.name, place, encode(one, _result(step, place))) for place, one in zip(places, answers, strict=True)],
         answer,
     )
+
+
+def _element(step: AnyStep, place: int) -> Callable[[], str]:
+    return lambda: f"what step {step.name!r} returned, element {place},"
+
+
+def _result(step: AnyStep, place: int) -> Callable[[], str]:
+    return lambda: f"the result of step {step.name!r} for item {place}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
+Statement = tuple[str, list[Any]]
 
 ROWS = "/* rows */"
-SIZES = (256, 64, 16, 4, 1)
+SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
 """How many rows a statement takes. A few fixed sizes, so that the driver's statement cache knows them all."""
 
 
@@ -36,21 +36,14 @@ def load(folder: Path) -> dict[str, Query]:
     return {path.stem: Query(path.read_text().strip()) for path in sorted(folder.glob("*.sql"))}
 
 
-def slices(rows: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Cuts rows into slices of the sizes that statements come in."""
-    start = 0
+def in_statements(statement: Query, head: Sequence[Any], rows: Sequence[Any], width: int) -> Iterator[Statement]:
+    """Gives the statements that write rows, with their parameters. The rows lie flat, `width` values each."""
+    start, count = 0, len(rows) // width
     for size in SIZES:
-        while len(rows) - start >= size:
-            yield rows[start : start + size]
-            start += size
-
-
-def flat(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Any]:
-    """Joins leading parameters and rows into one list of parameters."""
-    parameters = list(head)
-    for row in rows:
-        parameters.extend(row)
-    return parameters
+        while count >= size:
+            stop = start + size * width
+            yield statement.for_rows(size), [*head, *rows[start:stop]]
+            start, count = stop, count - size
 
 
 def migrations(folder: Path) -> list[tuple[int, str]]:

@@ -222,7 +222,7 @@ def _rows(step: AnyStep, produced: Produced) -> Rows:
         return _encoded(step, [value], what)
     if step.kind == "over" or (isinstance(value, list) and value):
         return _encoded(step, value, what)
-    return [(WHOLE, step.codec_of_whole.encode(value, what=what))]
+    return [(WHOLE, step.codec_of_whole.encode(value, lambda: what))]
 
 
 def _rows_of_stream(step: AnyStep, pulled: Pulled) -> Rows:
@@ -232,5 +232,8 @@ def _rows_of_stream(step: AnyStep, pulled: Pulled) -> Rows:
 
 
 def _encoded(step: AnyStep, values: Sequence[Any], what: str) -> Rows:
+    def told(place: int) -> Callable[[], str]:
+        return lambda: f"{what}, element {place},"
+
     encode = step.codec_of_item.encode
-    return [(place, encode(value, what=f"{what}, element {place},")) for place, value in enumerate(values)]
+    return [(place, encode(value, told(place))) for place, value in enumerate(values)]

@@ -12,7 +12,6 @@ from typing import Any
 from holdfast.core.codec import Kept, encode_json
 from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import Query, load
-from holdfast.stores.rows import BIG, blob_hash
 from holdfast.stores.sqlite.connection import Connections, Tx
 
 SQL: Mapping[str, Query] = load(Path(__file__).parent / "queries")
@@ -66,13 +65,6 @@ def moment(micros_since_1970: int) -> datetime:
     return EPOCH + micros_since_1970 * MICROSECOND
 
 
-def columns(kept: Kept) -> tuple[str | None, bytes | None, bytes | None]:
-    """Gives the columns (value, data, blob_hash) that keep a value."""
-    if len(kept) > BIG:
-        return None, None, blob_hash(kept)
-    return (kept, None, None) if isinstance(kept, str) else (None, kept, None)
-
-
-def kept(value: Any, media: str | None) -> Kept:
+def as_kept(value: Any, media: str | None) -> Kept:
     """Gives back a value as it was kept, from a row or a blob."""
     return value.decode() if media == "json" else value  # type: ignore[no-any-return]

@@ -110,7 +110,7 @@ class Connections:
             with turnstile:  # of two that change the mode at once, SQLite lets one fail without waiting
                 connection.execute("pragma journal_mode = wal")
         connection.execute(f"pragma synchronous = {self._synchronous}")
-        connection.execute("pragma wal_autocheckpoint = 4000")
+        connection.execute("pragma wal_autocheckpoint = 1000")
         connection.execute("pragma cache_size = -16000")
         return connection, turnstile
 

@@ -26,7 +26,7 @@ from holdfast.core.model import (
 )
 from holdfast.core.plan import Shape
 from holdfast.stores.rows import at_step, balance, from_json
-from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, kept, moment
+from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, moment
 
 PAGE = 1000
 """How many items are read at once."""
@@ -119,7 +119,7 @@ class Ledger(Base):
         after = {"step_id": 0, "position": 0}
         while page := self._all("items", document_id=document_id, limit=PAGE, **after):
             for step, position, value, media, _ in page:
-                yield step, position, kept(value, media)
+                yield step, position, as_kept(value, media)
             after = {"step_id": page[-1][4], "position": page[-1][1]}
 
     def asides(self, document_id: int) -> list[tuple[str, Aside]]:

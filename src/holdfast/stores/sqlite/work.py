@@ -13,9 +13,9 @@ from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move
 from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
 from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
-from holdfast.stores.queries import flat, slices
-from holdfast.stores.rows import as_blob, reused
-from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, columns, kept, micros
+from holdfast.stores.queries import in_statements
+from holdfast.stores.rows import BIG, as_blob, blob_hash, reused
+from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, micros
 from holdfast.stores.sqlite.connection import Tx, own_words
 
 
@@ -99,31 +99,42 @@ class Work(Base):
         return held
 
     def _move_all(self, db: Connection, plan: Plan, moves: Sequence[Move], now: int) -> int:
-        going = [_going(plan, move, now) for move in moves if move.state == "running"]
-        ending = [_ending(plan, move) for move in moves if move.state != "running"]
-        moved = 0
-        for part in slices(going):
-            moved += db.execute(SQL["move"].for_rows(len(part)), flat((now,), part)).rowcount
-        for part in slices(ending):
-            moved += db.execute(SQL["move_and_end"].for_rows(len(part)), flat((now,), part)).rowcount
-        return moved
+        going: list[Any] = []
+        ending: list[Any] = []
+        for move in moves:
+            if move.state == "running":
+                going += _going(plan, move, now)
+            else:
+                ending += _ending(plan, move)
+        moved = sum(db.execute(*one).rowcount for one in in_statements(SQL["move"], (now,), going, 8))
+        return moved + sum(db.execute(*one).rowcount for one in in_statements(SQL["move_and_end"], (now,), ending, 8))
 
     def _keep(self, db: Connection, plan: Plan, moves: Sequence[Move], now: int) -> None:
-        rows: list[tuple[Any, ...]] = []
+        rows: list[Any] = []
         for move in moves:
             document_id, generation = move.claim.document_id, move.after.generation
             for item in move.items:
-                value, data, big = columns(item.value)
-                if big is not None:
-                    db.execute(SQL["keep_blob"], (big, *as_blob(item.value)))
-                step_id = plan.step_ids[item.step]
-                rows.append((document_id, generation, step_id, item.position, value, data, big, now))
+                kept = item.value
+                row = (document_id, generation, plan.step_ids[item.step], item.position, kept)
+                if type(kept) is str and len(kept) <= BIG:
+                    rows += row
+                else:
+                    self._keep_apart(db, row, now)
             if move.asides or move.mended:
                 self._keep_asides(db, plan, move, now)
             if move.state == "done" and generation:
                 db.execute(SQL["drop_items"], {"document_id": document_id})
-        for part in slices(rows):
-            db.execute(SQL["keep_items"].for_rows(len(part)), flat((), part))
+        for statement in in_statements(SQL["keep_items"], (now,), rows, 5):
+            db.execute(*statement)
+
+    def _keep_apart(self, db: Connection, row: tuple[Any, ...], now: int) -> None:
+        *place, kept = row
+        if len(kept) <= BIG:
+            db.execute(SQL["keep_bytes"], (*row, now))
+            return
+        address = blob_hash(kept)
+        db.execute(SQL["keep_blob"], (address, *as_blob(kept)))
+        db.execute(SQL["keep_big"], (*place, address, now))
 
     def _keep_asides(self, db: Connection, plan: Plan, move: Move, now: int) -> None:
         assert move.before.step is not None
@@ -210,7 +221,7 @@ class Work(Base):
     ) -> Sequence[tuple[int, Kept]]:
         with self._db.reading() as db:
             rows = db.execute(SQL["read"], (document_id, generation, step_id, start, stop)).fetchall()
-        return [(position, kept(value, media)) for position, value, media in rows]
+        return [(position, as_kept(value, media)) for position, value, media in rows]
 
 
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:

@@ -1,4 +1,6 @@
--- What steps kept.
-insert into hf_item (document_id, generation, step_id, position, value, data, blob_hash, kept_at)
-values
-       /* rows */ (?, ?, ?, ?, ?, ?, ?, ?)
+-- What steps kept: JSON that is not big, which nearly all of it is.
+insert into hf_item (document_id, generation, step_id, position, value, kept_at)
+select column1, column2, column3, column4, column5, ?
+  from (values
+       /* rows */ (?, ?, ?, ?, ?)
+       )

@@ -1,0 +1,3 @@
+-- What steps kept as bytes.
+insert into hf_item (document_id, generation, step_id, position, data, kept_at)
+values (?, ?, ?, ?, ?, ?)
