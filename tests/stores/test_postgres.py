@@ -159,10 +159,11 @@ def asked_of(query: str, desk: Desk) -> dict[str, Any]:
         | {"moves": numbers([0] * 500), "step_ids": numbers([plan.step_ids["chunk"]] * 500)}
         | {"cursors": None, "timeouts": None, "states": None, "reasons": None, "stalled": None}
         | {"item_ids": many, "item_step_ids": numbers([plan.first] * 500), "positions": numbers([0] * 500)}
+        | {"items": numbers([1] * 500)}
         | {"values": texts(["{}"] * 500), "datas": None, "blob_hashes": None},
         "moved": place | {"moves": numbers([0] * 500)},
         "claim": {"worker_id": desk.worker.id, "plan_id": plan.plan_id, "pipeline_id": plan.pipeline_id}
-        | {"timeouts": "{}", "suspect": 2, "suspects": False, "step_ids": step_ids, "batch": None, "limit": 500},
+        | {"timeouts": "{}", "step_ids": step_ids, "batch": None, "limit": 500},
         "orphans": {"pipeline_id": plan.pipeline_id, "gone": "{}"},
         "reclaim": {"ids": many, "fences": numbers([1] * 500), "states": texts(["waiting"] * 500)}
         | {"delays": numbers([0] * 500), "reasons": texts([""] * 500)}

@@ -44,11 +44,12 @@ def unkept(text: str) -> str | None:
 class Codec:
     """Keeps and gives back the values of one type."""
 
-    __slots__ = ("_decode",)
+    __slots__ = ("_decode", "_takes_text")
 
     def __init__(self, kind: Any = Any) -> None:
         try:
             self._decode = msgspec.json.Decoder(kind).decode
+            self._takes_text = kind in (Any, str)
         except TypeError as error:
             raise DefinitionError(
                 f"values of type {kind!r} cannot be kept: {error}. Annotate the body with JSON types, "
@@ -61,7 +62,11 @@ class Codec:
             return value
         try:
             text = _encode(value)
-            if self._decode(text) == value or _same(self._decode(text), value):
+            if (
+                (type(value) is str and self._takes_text)
+                or self._decode(text) == value
+                or _same(self._decode(text), value)
+            ):
                 return text.decode()
         except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError) as error:
             raise CannotKeep(f"{what()} cannot be kept: {_blamed(value) or error}") from error

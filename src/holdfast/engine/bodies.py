@@ -173,7 +173,11 @@ class Collector:
 
     def take(self, yielded: Any) -> bool:
         """Takes one yielded thing. Answers whether it is time to commit."""
-        value = self._own_cursor(yielded) if type(yielded) is At else self._count(yielded)
+        if type(yielded) is At:
+            value = self._own_cursor(yielded)
+        else:
+            value = yielded
+            self.cursor = self.cursor + 1 if type(self.cursor) is int else self._first_count()
         if value is not NOTHING:
             if self._keep is not None:
                 kept = self._keep(value, self._what)
@@ -190,12 +194,10 @@ class Collector:
             or self.stopping()
         )
 
-    def _count(self, value: Any) -> Any:
-        try:
-            self.cursor = (self.cursor or 0) + 1
-        except TypeError:
-            raise BodyError(f"step {self.step.name!r} has its own cursor: yield At(cursor, value) every time") from None
-        return value
+    def _first_count(self) -> int:
+        if self.cursor is not None:
+            raise BodyError(f"step {self.step.name!r} has its own cursor: yield At(cursor, value) every time")
+        return 1
 
     def _own_cursor(self, yielded: At[Any]) -> Any:
         _refuse_going_back(self.step, self.cursor, yielded.cursor)

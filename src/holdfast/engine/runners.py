@@ -1,7 +1,7 @@
 """Runners: where bodies run. Threads take calls one by one; async bodies share one loop.
 
-Results come back in handfuls: handing one over at a time costs more than many a body (a thread switch is 90 µs). But
-nothing that is finished waits for longer than a few milliseconds of other work.
+A result is there for the taking the moment it is finished, and the worker is woken only when it waits: while it
+commits, results gather, and the next commit takes them all. So nothing waits for other bodies, and waking costs little.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Coroutine, Iterable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from holdfast.engine.isolation import Nursery
 
-PATIENCE = 0.002
-"""Seconds of work after which a thread hands over what it has finished."""
-
 Job = tuple[Desk, Call]
 Result = tuple[Desk, Event]
 
@@ -32,59 +30,54 @@ class Runners:
     """Runs calls on threads and on a loop, and hands their results back."""
 
     def __init__(self, *, threads: int, nursery: Nursery | None = None) -> None:
-        self._jobs: deque[Job] = deque()
-        self._results: SimpleQueue[list[Result]] = SimpleQueue()
-        self._wake = threading.Semaphore(0)
-        self._idle = 0
-        self._lock = threading.Lock()
-        self._closed = False
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._results: deque[Result] = deque()
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._is_awaited = False
+        self._threads = 0
         self._working: dict[int, Call] = {}
         self._left_behind: set[int] = set()
         self._nursery = nursery
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[int, asyncio.Task[None]] = {}  # by the identity of their calls
-        self._finished: list[Result] = []
         for _ in range(threads):
             self._start_thread()
 
     def start(self, jobs: Iterable[Job]) -> None:
         """Starts calls."""
-        plain: list[Job] = []
         for desk, call in jobs:
             if _is_async(desk, call):
                 self._start_on_loop(desk, call)
             else:
-                plain.append((desk, call))
-        if plain:
-            self._jobs.extend(plain)
-            with self._lock:
-                awake = min(self._idle, len(plain))
-                self._idle -= awake
-            if awake:
-                self._wake.release(awake)
+                self._jobs.put((desk, call))
 
     def results(self, wait: float) -> list[Result]:
         """Gives what has come back; waits at most so many seconds for the first."""
-        results: list[Result] = []
-        try:
-            results += self._results.get(timeout=wait) if wait > 0 else self._results.get_nowait()
+        if wait > 0 and not self._results:
+            self._is_awaited = True
+            if not self._results:  # what came before we said that we wait rang no bell
+                with suppress(Empty):
+                    self._bell.get(timeout=wait)
+            self._is_awaited = False
+        taken: list[Result] = []
+        with suppress(IndexError):
             while True:
-                results += self._results.get_nowait()
-        except Empty:
-            return results
+                taken.append(self._results.popleft())
+        return taken
 
     def nudge(self) -> None:
         """Ends a wait for results."""
-        self._results.put([])
+        self._bell.put(None)
 
     def take_back(self) -> list[Job]:
         """Gives back the calls that no thread has taken yet."""
         jobs: list[Job] = []
-        while True:
-            try:
-                jobs.append(self._jobs.popleft())
-            except IndexError:
-                return jobs
+        with suppress(Empty):
+            while True:
+                job = self._jobs.get_nowait()
+                if job is not None:
+                    jobs.append(job)
+        return jobs
 
     def abandon(self, call: Call) -> None:
         """Gives up on a call that takes too long: a task is cancelled, a thread is left behind and replaced."""
@@ -99,46 +92,35 @@ class Runners:
 
     def close(self) -> None:
         """Lets the threads end. One that is stuck in a body is left behind."""
-        self._closed = True
-        self._wake.release(1000)
+        for _ in range(self._threads):
+            self._jobs.put(None)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     # threads
 
     def _start_thread(self) -> None:
+        self._threads += 1
         threading.Thread(target=self._work, name="holdfast-runner", daemon=True).start()
 
     def _work(self) -> None:
-        while self._await_jobs():
-            finished: list[Result] = []
-            since = monotonic()
-            while True:
-                try:
-                    desk, call = self._jobs.popleft()
-                except IndexError:
-                    break
-                finished.append((desk, self._event(desk, call)))
-                if monotonic() - since > PATIENCE:
-                    self._results.put(finished)
-                    finished, since = [], monotonic()
-                if threading.get_ident() in self._left_behind:
-                    self._left_behind.discard(threading.get_ident())
-                    return
-            if finished:
-                self._results.put(finished)
+        me = threading.get_ident()
+        while (job := self._jobs.get()) is not None:
+            desk, call = job
+            self._working[me] = call
+            self._hand_over((desk, self._event(desk, call)))
+            if me in self._left_behind:
+                self._left_behind.discard(me)
+                return
 
-    def _await_jobs(self) -> bool:
-        with self._lock:
-            if self._jobs:
-                return not self._closed
-            self._idle += 1
-        self._wake.acquire()
-        return not self._closed
+    def _hand_over(self, result: Result) -> None:
+        self._results.append(result)
+        if self._is_awaited:
+            self._is_awaited = False
+            self._bell.put(None)
 
     def _event(self, desk: Desk, call: Call) -> Event:
         desk.began[id(call)] = monotonic()
-        self._working[threading.get_ident()] = call
         try:
             if self._nursery is not None and desk.pipeline[call.step].options.runs_in == "process":
                 return Returned(call, self._nursery.run(desk, call))
@@ -168,14 +150,7 @@ class Runners:
             event: Event = Returned(call, await desk.run_async(call))
         except BaseException as error:  # noqa: BLE001 - as above
             event = Raised(call, error)
-        if not self._finished:
-            assert self._loop is not None
-            self._loop.call_soon(self._hand_over)
-        self._finished.append((desk, event))
-
-    def _hand_over(self) -> None:
-        finished, self._finished = self._finished, []
-        self._results.put(finished)
+        self._hand_over((desk, event))
 
 
 def _is_async(desk: Desk, call: Call) -> bool:

@@ -3,15 +3,75 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from holdfast.core.codec import Kept, decode_json
-from holdfast.core.model import OPEN_STATES, Balance, Claim, Plan
+from holdfast.core.model import OPEN_STATES, WHOLE, Balance, Claim, Item, Plan
 
 BIG = 64 * 1024
 """Values larger than this are kept as blobs, outside the rows."""
+
+
+MANY = 256
+"""A row keeps at most so many items, so that few have to be read to find one."""
+
+
+class ItemRow(NamedTuple):
+    """Neighbouring items in one row: of several, the value is a JSON list. A row for each costs several times more."""
+
+    step: str
+    position: int
+    items: int
+    value: Kept
+
+
+def item_rows(items: Sequence[Item]) -> list[ItemRow]:
+    """Joins the items that a move keeps into rows."""
+    if len(items) == 1:
+        return [ItemRow(items[0].step, items[0].position, 1, items[0].value)]
+    rows: list[ItemRow] = []
+    run: list[Item] = []
+    size = 0
+    for item in items:
+        size += len(item.value)
+        if run and (size > BIG or len(run) == MANY or not _are_neighbours(run[-1], item)):
+            rows.append(_joined(run))
+            run, size = [], len(item.value)
+        run.append(item)
+    if run:
+        rows.append(_joined(run))
+    return rows
+
+
+def _are_neighbours(one: Item, next_one: Item) -> bool:
+    return (
+        next_one.position == one.position + 1
+        and one.position != WHOLE
+        and next_one.step == one.step
+        and isinstance(one.value, str)
+        and isinstance(next_one.value, str)
+    )
+
+
+def _joined(run: Sequence[Item]) -> ItemRow:
+    first = run[0]
+    if len(run) == 1:
+        return ItemRow(first.step, first.position, 1, first.value)
+    return ItemRow(first.step, first.position, len(run), "[" + ",".join([str(item.value) for item in run]) + "]")
+
+
+_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def items_of(position: int, items: int, value: Kept) -> list[tuple[int, Kept]]:
+    """Gives the items of a row, each as it was kept."""
+    if items == 1:
+        return [(position, value)]
+    return [(position + place, bytes(element).decode()) for place, element in enumerate(_elements(value))]
 
 
 def blob_hash(kept: Kept) -> bytes:

@@ -15,13 +15,13 @@ from psycopg.pq import TransactionStatus
 
 from holdfast.core.codec import encode_json
 from holdfast.core.errors import BodyError
-from holdfast.core.model import Item, Plan
+from holdfast.core.model import Plan
 from holdfast.core.moves import ACCEPTED, LOST, Answer, Move
 from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
 from holdfast.stores.postgres.arrays import bytes_, numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, Base, plain
 from holdfast.stores.postgres.connection import ConnectionLost, Db, Tx, own_words
-from holdfast.stores.rows import BIG, as_blob, blob_hash
+from holdfast.stores.rows import BIG, ItemRow, as_blob, blob_hash, item_rows
 
 REFUSALS = (IntegrityError, DataError, RaiseException, ProgramLimitExceeded, StatementTooComplex)
 """What the database says about something in a group, perhaps only when the transaction ends: one move is to blame."""
@@ -68,6 +68,8 @@ class Commit(Base):
 
     def _move(self, db: Db, plan: Plan, moves: Sequence[Move]) -> set[int]:
         """Moves the checkpoints that still match and keeps their items. Answers the documents that did not match."""
+        if len(moves) == 1 and (one := _as_one(plan, moves[0])) is not None:
+            return set() if db.execute(SQL["move_one"], one | {"now": self._now()}).fetchone() else {one["id"]}
         asked = _places(moves) | _moves(plan, moves) | _items(plan, moves) | {"now": self._now()}
         return {row[0] for row in db.execute(SQL["move"], asked).fetchall()}
 
@@ -164,27 +166,54 @@ def _moves(plan: Plan, moves: Sequence[Move]) -> dict[str, Any]:
     }
 
 
-def _items(plan: Plan, moves: Sequence[Move]) -> dict[str, Any]:
-    """What the moves keep."""
-    step_ids = plan.step_ids
-    items = [item for move in moves for item in move.items]
+def _as_one(plan: Plan, move: Move) -> dict[str, Any] | None:
+    """Gives the parameters of a move that needs no arrays, if it is one."""
+    rows = item_rows(move.items)
+    if move.state != "running" or not move.is_progress or len(rows) > 1 or move.after.step is None:
+        return None
+    row = rows[0] if rows else ItemRow(move.after.step, 0, 1, "")
+    if isinstance(row.value, bytes) or len(row.value) > BIG:
+        return None
     return {
-        "item_ids": numbers([move.claim.document_id for move in moves for _ in move.items]),
-        "item_step_ids": numbers([step_ids[item.step] for item in items]),
-        "positions": numbers([item.position for item in items]),
-        **_values(items),
+        "id": move.claim.document_id,
+        "generation": move.before.generation,
+        "fence": move.claim.fence,
+        "moves": move.before.moves,
+        "step_id": plan.step_ids[move.after.step],
+        "cursor": None if move.after.cursor is None else encode_json(move.after.cursor),
+        "timeout": None if move.timeout is None else move.timeout // MICROSECOND,
+        "item_step_id": plan.step_ids[row.step],
+        "position": row.position,
+        "items": row.items,
+        "value": row.value if rows else None,
     }
 
 
-def _values(items: Sequence[Item]) -> dict[str, Any]:
-    values: list[Any] = [item.value for item in items]
+def _items(plan: Plan, moves: Sequence[Move]) -> dict[str, Any]:
+    """What the moves keep."""
+    step_ids = plan.step_ids
+    kept = [(move.claim.document_id, row) for move in moves if move.items for row in item_rows(move.items)]
+    rows = [row for _, row in kept]
+    return {
+        "item_ids": numbers([document_id for document_id, _ in kept]),
+        "item_step_ids": numbers([step_ids[row.step] for row in rows]),
+        "positions": numbers([row.position for row in rows]),
+        "items": numbers([row.items for row in rows]),
+        **_values(rows),
+    }
+
+
+def _values(rows: Sequence[ItemRow]) -> dict[str, Any]:
+    values: list[Any] = [row.value for row in rows]
     if set(map(type, values)) <= {str} and max(map(len, values), default=0) <= BIG:
         return {"values": texts(values), "datas": None, "blob_hashes": None}
-    small = [value if len(value) <= BIG else None for value in values]
+    big = [row.items == 1 and len(row.value) > BIG for row in rows]
+    small = [None if is_big else value for value, is_big in zip(values, big, strict=True)]
+    hashes = [blob_hash(value) if is_big else None for value, is_big in zip(values, big, strict=True)]
     return {
         "values": texts([value if isinstance(value, str) else None for value in small]),
         "datas": bytes_([value if isinstance(value, bytes) else None for value in small]),
-        "blob_hashes": bytes_([blob_hash(value) if len(value) > BIG else None for value in values]),
+        "blob_hashes": bytes_(hashes),
     }
 
 

@@ -29,7 +29,7 @@ from holdfast.core.plan import Shape
 from holdfast.stores.postgres.arrays import numbers
 from holdfast.stores.postgres.base import SQL, Base, kept, moment
 from holdfast.stores.postgres.connection import Db
-from holdfast.stores.rows import at_step, balance, from_json
+from holdfast.stores.rows import at_step, balance, from_json, items_of
 
 PAGE = 500
 """How many items are read at a time: nothing is held open on the server while the reader thinks."""
@@ -116,8 +116,9 @@ class Ledger(Base):
             place = {"document_id": document_id, "generation": generation, "step_id": step_id, "limit": PAGE}
             page = self._page(place, WHOLE - 1)
             while page:
-                for position, value, data, media in page:
-                    yield step, position, kept(value, data, media)
+                for position, items, *value in page:
+                    for item, one in items_of(position, items, kept(*value)):
+                        yield step, item, one
                 page = self._page(place, page[-1][0]) if len(page) == PAGE else []
 
     def _page(self, place: dict[str, Any], after: int) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from holdfast.stores.postgres.base import MICROSECOND, SQL, kept, plain
 from holdfast.stores.postgres.commit import Commit
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
-from holdfast.stores.rows import from_json, reused
+from holdfast.stores.rows import MANY, from_json, items_of, reused
 
 
 class Work(Commit):
@@ -127,15 +127,17 @@ class Work(Commit):
 
     def extent(self, document_id: int, generation: int, step_id: int) -> int:
         place = {"document_id": document_id, "generation": generation, "step_id": step_id}
-        ((extent,),) = self._db.reading(lambda db: db.execute(SQL["extent"], place).fetchall())
-        return int(extent)
+        row = self._db.reading(lambda db: db.execute(SQL["extent"], place).fetchone())
+        return int(row[0]) if row else 0
 
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int
     ) -> Sequence[tuple[int, Kept]]:
-        place = {"document_id": document_id, "generation": generation, "step_id": step_id, "start": start, "stop": stop}
-        rows = self._db.reading(lambda db: db.execute(SQL["read"], place, binary=True).fetchall())
-        return [(position, kept(value, data, media)) for position, value, data, media in rows]
+        place = {"document_id": document_id, "generation": generation, "step_id": step_id}
+        asked = place | {"start": start - MANY, "stop": stop}
+        rows = self._db.reading(lambda db: db.execute(SQL["read"], asked, binary=True).fetchall())
+        items = [item for position, count, *value in rows for item in items_of(position, count, kept(*value))]
+        return [item for item in items if start <= item[0] < stop]
 
 
 def _timeouts(plan: Plan, timeouts: Timeouts) -> str:

@@ -25,7 +25,7 @@ from holdfast.core.model import (
     Worker,
 )
 from holdfast.core.plan import Shape
-from holdfast.stores.rows import at_step, balance, from_json
+from holdfast.stores.rows import at_step, balance, from_json, items_of
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, moment
 
 PAGE = 1000
@@ -118,9 +118,10 @@ class Ledger(Base):
         # Page by page: while a read is open, this thread could not write any more once others have written.
         after = {"step_id": 0, "position": 0}
         while page := self._all("items", document_id=document_id, limit=PAGE, **after):
-            for step, position, value, media, _ in page:
-                yield step, position, as_kept(value, media)
-            after = {"step_id": page[-1][4], "position": page[-1][1]}
+            for step, position, items, value, media, _ in page:
+                for place, kept in items_of(position, items, as_kept(value, media)):
+                    yield step, place, kept
+            after = {"step_id": page[-1][5], "position": page[-1][1]}
 
     def asides(self, document_id: int) -> list[tuple[str, Aside]]:
         return [

@@ -14,7 +14,7 @@ from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move
 from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
 from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
 from holdfast.stores.queries import in_statements
-from holdfast.stores.rows import BIG, as_blob, blob_hash, reused
+from holdfast.stores.rows import BIG, MANY, as_blob, blob_hash, item_rows, items_of, reused
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, micros
 from holdfast.stores.sqlite.connection import Tx, own_words
 
@@ -113,24 +113,22 @@ class Work(Base):
         rows: list[Any] = []
         for move in moves:
             document_id, generation = move.claim.document_id, move.after.generation
-            for item in move.items:
-                kept = item.value
-                row = (document_id, generation, plan.step_ids[item.step], item.position, kept)
-                if type(kept) is str and len(kept) <= BIG:
-                    rows += row
+            for step, position, items, kept in item_rows(move.items) if move.items else ():
+                place = (document_id, generation, plan.step_ids[step], position)
+                if isinstance(kept, str) and (items > 1 or len(kept) <= BIG):
+                    rows += (*place, items, kept)
                 else:
-                    self._keep_apart(db, row, now)
+                    self._keep_apart(db, place, kept, now)
             if move.asides or move.mended:
                 self._keep_asides(db, plan, move, now)
             if move.state == "done" and generation:
                 db.execute(SQL["drop_items"], {"document_id": document_id})
-        for statement in in_statements(SQL["keep_items"], (now,), rows, 5):
+        for statement in in_statements(SQL["keep_items"], (now,), rows, 6):
             db.execute(*statement)
 
-    def _keep_apart(self, db: Connection, row: tuple[Any, ...], now: int) -> None:
-        *place, kept = row
+    def _keep_apart(self, db: Connection, place: tuple[Any, ...], kept: Kept, now: int) -> None:
         if len(kept) <= BIG:
-            db.execute(SQL["keep_bytes"], (*row, now))
+            db.execute(SQL["keep_bytes"], (*place, kept, now))
             return
         address = blob_hash(kept)
         db.execute(SQL["keep_blob"], (address, *as_blob(kept)))
@@ -214,14 +212,16 @@ class Work(Base):
 
     def extent(self, document_id: int, generation: int, step_id: int) -> int:
         with self._db.reading() as db:
-            return int(db.execute(SQL["extent"], (document_id, generation, step_id)).fetchone()[0])
+            row = db.execute(SQL["extent"], (document_id, generation, step_id)).fetchone()
+        return int(row[0]) if row else 0
 
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int
     ) -> Sequence[tuple[int, Kept]]:
         with self._db.reading() as db:
-            rows = db.execute(SQL["read"], (document_id, generation, step_id, start, stop)).fetchall()
-        return [(position, as_kept(value, media)) for position, value, media in rows]
+            rows = db.execute(SQL["read"], (document_id, generation, step_id, start - MANY, stop)).fetchall()
+        items = [item for place, many, *value in rows for item in items_of(place, many, as_kept(*value))]
+        return [item for item in items if start <= item[0] < stop]
 
 
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:

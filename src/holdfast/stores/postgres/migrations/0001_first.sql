@@ -8,6 +8,7 @@
 -- generation and moves it expects; a worker that lost the document matches no row.
 --
 -- What steps keep is in hf_item, by position; -1 is the value of a step that returned one thing rather than a list.
+-- Neighbouring items that were kept together share a row: where items > 1, the value is a JSON list of so many.
 -- Bytes are bytea, and big values are in hf_blob under their hash. JSON is `json`, not `jsonb`: it gives back the very
 -- text that was kept (number forms, order of keys, \u0000), costs less to write, and ->> works for people all the same.
 -- Our own queries read it as ::text, because psycopg would decode a json column, and holdfast decodes by itself.
@@ -106,6 +107,7 @@ create table hf_item (
   generation integer not null,
   step_id bigint not null,
   position bigint not null check (position >= -1),
+  items integer not null default 1 check (items >= 1),
   value json,
   data bytea,
   blob_hash bytea,
@@ -167,12 +169,16 @@ select pipeline, batch, key, state, step, cursor::json, generation, moves, attem
   from hf_standing;
 
 create view hf_items as
-select p.name as pipeline, b.name as batch, d.key, i.generation, s.name as step, i.position,
-       coalesce(i.value::text, case x.media when 'json' then convert_from(x.content, 'UTF8') end)::json as value,
+select p.name as pipeline, b.name as batch, d.key, i.generation, s.name as step,
+       i.position + coalesce(e.nth - 1, 0) as position,
+       case when i.items > 1 then e.value
+            else coalesce(i.value::text, case x.media when 'json' then convert_from(x.content, 'UTF8') end)::json
+            end as value,
        coalesce(i.data, case x.media when 'bytes' then x.content end) as data, i.kept_at as kept
   from hf_item i
   join hf_document d on d.id = i.document_id
   join hf_batch b on b.id = d.batch_id
   join hf_pipeline p on p.id = d.pipeline_id
   join hf_step s on s.id = i.step_id
-  left join hf_blob x on x.hash = i.blob_hash;
+  left join hf_blob x on x.hash = i.blob_hash
+  left join lateral json_array_elements(case when i.items > 1 then i.value end) with ordinality as e (value, nth) on true;

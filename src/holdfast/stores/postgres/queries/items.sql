@@ -1,5 +1,5 @@
 -- One page of what a step kept for a document, by position.
-select i.position, i.value::text, coalesce(i.data, b.content), b.media
+select i.position, i.items, i.value::text, coalesce(i.data, b.content), b.media
   from hf_item i
   left join hf_blob b on b.hash = i.blob_hash
  where i.document_id = %(document_id)s

@@ -26,12 +26,12 @@ with moved as (
   returning d.id, d.generation
 ),
 kept as (
-  insert into hf_item (document_id, generation, step_id, position, value, data, blob_hash, kept_at)
-  select moved.id, moved.generation, item.step_id, item.position, item.value, item.data, item.blob_hash,
+  insert into hf_item (document_id, generation, step_id, position, items, value, data, blob_hash, kept_at)
+  select moved.id, moved.generation, item.step_id, item.position, item.items, item.value, item.data, item.blob_hash,
          coalesce(%(now)s::timestamptz, now())
-    from unnest(%(item_ids)s::bigint[], %(item_step_ids)s::bigint[], %(positions)s::bigint[], %(values)s::json[],
+    from unnest(%(item_ids)s::bigint[], %(item_step_ids)s::bigint[], %(positions)s::bigint[], %(items)s::int[], %(values)s::json[],
                 %(datas)s::bytea[], %(blob_hashes)s::bytea[])
-         as item (document_id, step_id, position, value, data, blob_hash)
+         as item (document_id, step_id, position, items, value, data, blob_hash)
     join moved on moved.id = item.document_id
 )
 select asked.id

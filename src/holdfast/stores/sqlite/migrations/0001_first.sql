@@ -8,7 +8,8 @@
 -- generation and moves it expects; a worker that lost the document matches no row.
 --
 -- What steps keep is in hf_item, by position; -1 is the value of a step that returned one thing rather than a list.
--- JSON is text, bytes are blobs, and big values are in hf_blob under their hash. Times are microseconds since 1970, UTC:
+-- JSON is text, bytes are blobs, and big values are in hf_blob under their hash. Neighbouring items that were kept
+-- together share a row: where items > 1, the value is a JSON list of so many. Times are microseconds since 1970, UTC:
 -- select datetime(moved_at / 1000000, 'unixepoch').
 --
 -- hf_journal tells everything that is not plain progress. The views hf_documents and hf_items are for people.
@@ -101,6 +102,7 @@ create table hf_item (
   generation integer not null,
   step_id integer not null,
   position integer not null check (position >= -1),
+  items integer not null default 1 check (items >= 1),
   value text,
   data blob,
   blob_hash blob references hf_blob,
@@ -164,11 +166,14 @@ select pipeline, batch, key, state, step, cursor, generation, moves, attempts, c
   from hf_standing;
 
 create view hf_items as
-select p.name as pipeline, b.name as batch, d.key, i.generation, s.name as step, i.position,
-       coalesce(i.value, i.data, x.content) as value, datetime(i.kept_at / 1000000, 'unixepoch') as kept
+select p.name as pipeline, b.name as batch, d.key, i.generation, s.name as step,
+       i.position + coalesce(e.key, 0) as position,
+       case when i.items > 1 then i.value -> e.fullkey else coalesce(i.value, i.data, x.content) end as value,
+       datetime(i.kept_at / 1000000, 'unixepoch') as kept
   from hf_item i
   join hf_document d on d.id = i.document_id
   join hf_batch b on b.id = d.batch_id
   join hf_pipeline p on p.id = d.pipeline_id
   join hf_step s on s.id = i.step_id
-  left join hf_blob x on x.hash = i.blob_hash;
+  left join hf_blob x on x.hash = i.blob_hash
+  left join json_each(case when i.items > 1 then i.value end) e on true;

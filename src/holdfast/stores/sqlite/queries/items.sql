@@ -1,5 +1,5 @@
 -- All that is kept for a document, by step and position, a page at a time.
-select s.name, i.position, coalesce(i.value, i.data, x.content), x.media, s.id
+select s.name, i.position, i.items, coalesce(i.value, i.data, x.content), x.media, s.id
   from hf_document d
   join hf_item i on i.document_id = d.id
   join hf_step s on s.id = i.step_id

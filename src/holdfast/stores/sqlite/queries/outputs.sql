@@ -1,5 +1,5 @@
 -- What each step kept for a document, in its present generation or the one that it reuses.
-select s.name, count(i.position), min(i.kept_at), max(i.kept_at),
+select s.name, sum(i.items), min(i.kept_at), max(i.kept_at),
        (select count(*)
           from hf_aside a
          where a.document_id = i.document_id

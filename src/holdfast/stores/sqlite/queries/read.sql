@@ -1,10 +1,10 @@
--- The items of a step, by position.
-select i.position, coalesce(i.value, i.data, b.content), b.media
+-- The rows that may have items of a step between two positions.
+select i.position, i.items, coalesce(i.value, i.data, b.content), b.media
   from hf_item i
   left join hf_blob b on b.hash = i.blob_hash
  where i.document_id = ?
    and i.generation = ?
    and i.step_id = ?
-   and i.position >= ?
+   and i.position > ?
    and i.position < ?
  order by i.position
