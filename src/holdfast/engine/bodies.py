@@ -15,7 +15,6 @@ from holdfast.core.model import WHOLE, Claim, Item, Plan
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import NOTHING, AnyStep, At
 from holdfast.engine.calls import (
-    AskVerify,
     Call,
     MeasureExtent,
     Produced,
@@ -74,19 +73,17 @@ class Desk:
     def run(self, call: Call) -> Any:
         """Runs a call whose body is plain."""
         step = self.pipeline[call.step]
-        match call:
-            case RunValue():
-                return produced(step, step.body(self.document))
-            case PullStream():
-                return self._pull(step, call)
-            case RunWindow(span=span):
-                places, values = self.window(step, span)
-                return over(step, places, step.body(self.document, values)) if places else Produced((), None)
-            case MeasureExtent():
-                return self._measure(step)
-            case AskVerify():
-                assert step.verify_body is not None
-                return bool(step.verify_body(self.document))
+        if isinstance(call, RunValue):
+            return produced(step, step.body(self.document))
+        if isinstance(call, PullStream):
+            return self._pull(step, call)
+        if isinstance(call, RunWindow):
+            places, values = self.window(step, call.span)
+            return over(step, places, step.body(self.document, values)) if places else Produced((), None)
+        if isinstance(call, MeasureExtent):
+            return self._measure(step)
+        assert step.verify_body is not None
+        return bool(step.verify_body(self.document))
 
     async def run_async(self, call: Call) -> Any:
         """Runs a call whose body is async."""

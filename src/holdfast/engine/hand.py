@@ -10,6 +10,7 @@ from holdfast.core.pipeline import Pipeline
 from holdfast.engine.bodies import Desk, StoreReader
 from holdfast.engine.calls import Call, Event, PullStream
 from holdfast.engine.executor import Run, advance
+from holdfast.stores.protocol import Timeouts
 
 NEVER = float("inf")
 
@@ -36,8 +37,7 @@ class InHand(Desk):
         self.heard: list[Event] = []
         self.committing = False
         self.admitted = ""
-        self.calls: dict[int, tuple[Call, float]] = {}
-        """The calls that are out, by identity, with the seconds that each may take."""
+        self.calls: dict[int, Call] = {}  # the calls that are out, by identity
 
     def forget(self, call: Call) -> bool:
         """Strikes a call off. Answers whether it was struck off before."""
@@ -50,9 +50,9 @@ class InHand(Desk):
         if isinstance(call, PullStream):
             self.stream = None
 
-    def overdue(self) -> Iterator[tuple[float, Call]]:
+    def overdue(self, timeouts: Timeouts) -> Iterator[tuple[float, Call]]:
         """Gives the calls that have begun, with the moment at which they take too long."""
-        for key, (call, seconds) in self.calls.items():
+        for key, call in self.calls.items():
             began = self.began.get(key)
-            if began is not None and seconds != NEVER:
-                yield began + seconds, call
+            if began is not None and call.step in timeouts:
+                yield began + timeouts[call.step].total_seconds(), call

@@ -46,7 +46,7 @@ class Runners:
     def start(self, jobs: Iterable[Job]) -> None:
         """Starts calls."""
         for desk, call in jobs:
-            if _is_async(desk, call):
+            if _runs_on_loop(desk, call):
                 self._start_on_loop(desk, call)
             else:
                 self._jobs.put((desk, call))
@@ -153,10 +153,11 @@ class Runners:
         self._hand_over((desk, event))
 
 
-def _is_async(desk: Desk, call: Call) -> bool:
+def _runs_on_loop(desk: Desk, call: Call) -> bool:
     step = desk.pipeline[call.step]
-    here = step.is_async and step.options.runs_in == "thread"  # a child has a loop of its own
-    return here and isinstance(call, (RunValue, PullStream, RunWindow))
+    if not step.is_async or step.options.runs_in == "process":  # a child has a loop of its own
+        return False
+    return isinstance(call, (RunValue, PullStream, RunWindow))
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

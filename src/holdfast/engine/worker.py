@@ -22,7 +22,7 @@ from holdfast.core.moves import Accepted, Ending, Lost, Move, rewound
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.bodies import Desk, StoreReader
 from holdfast.engine.budget import Budget
-from holdfast.engine.calls import Call, Commit, Compute, Event, GiveBack, Raised, Request, Rewind
+from holdfast.engine.calls import Call, Commit, Compute, Event, GiveBack, Raised, Request
 from holdfast.engine.caretaker import UPKEEP, Caretaker
 from holdfast.engine.doors import ADMISSION, Doors
 from holdfast.engine.events import (
@@ -160,7 +160,8 @@ class Worker:
         self._start_jobs()
         for desk, event in self._runners.results(wait):
             self._hear(desk, event)
-        self._expire()
+        if self._timeouts:
+            self._expire()
         for waiting in self._doors.admit(self._hand.__contains__):
             self._run(*waiting)
         self._start_jobs()
@@ -191,22 +192,22 @@ class Worker:
         except StopIteration:
             self._let_go(desk)
             return
-        match request:
-            case Compute(calls):
-                self._compute(desk, calls)
-            case Commit(move, ahead):
-                desk.committing = True
-                self._group.append((desk, move))
-                if ahead and not self._stopping:
-                    self._run(desk, ahead)
-            case GiveBack(ending):
-                self._end(desk, ending)
-            case Rewind(to, reason):
-                self._rewind(desk, to, reason)
+        if isinstance(request, Compute):
+            self._compute(desk, request.calls)
+        elif isinstance(request, Commit):
+            desk.committing = True
+            self._group.append((desk, request.move))
+            if request.ahead and not self._stopping:
+                self._run(desk, request.ahead)
+        elif isinstance(request, GiveBack):
+            self._end(desk, request.ending)
+        else:
+            self._rewind(desk, request.to, request.reason)
 
     def _compute(self, desk: InHand, calls: Sequence[Call]) -> None:
-        if self._stopping and (calls or not desk.calls):
-            self._release(desk)
+        if self._stopping:
+            if not desk.calls:  # what is out is waited for, and kept
+                self._release(desk)
         elif calls and self._doors.stops(desk, calls[0].step):
             self._doors.queue(desk, calls)
         else:
@@ -214,8 +215,7 @@ class Worker:
 
     def _run(self, desk: InHand, calls: Sequence[Call]) -> None:
         for call in calls:
-            timeout = self._timeouts.get(call.step)
-            desk.calls[id(call)] = (call, timeout.total_seconds() if timeout else NEVER)
+            desk.calls[id(call)] = call
             self._jobs.append((desk, call))
 
     def _start_jobs(self) -> None:
@@ -342,7 +342,10 @@ class Worker:
             return 0.0
         waits = [UPKEEP, self.budget.remaining]
         if self._timeouts:
-            waits.append(min((due for desk in self._hand for due, _ in desk.overdue()), default=NEVER) - monotonic())
+            waits.append(
+                min((due for desk in self._hand for due, _ in desk.overdue(self._timeouts)), default=NEVER)
+                - monotonic()
+            )
         if self._doors.have_a_queue:
             waits.append(ADMISSION)
         if self._pace.could_hold_more(len(self._hand)):
@@ -351,11 +354,9 @@ class Worker:
 
     def _expire(self) -> None:
         """Gives up on calls that take longer than their step allows."""
-        if not self._timeouts:
-            return
         now = monotonic()
         for desk in list(self._hand):
-            overdue = [call for due, call in desk.overdue() if due <= now]
+            overdue = [call for due, call in desk.overdue(self._timeouts) if due <= now]
             for call in overdue:
                 self._runners.abandon(call)
                 desk.give_up(call)
