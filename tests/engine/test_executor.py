@@ -61,7 +61,7 @@ def test_each_step_is_durable_before_the_next_starts(pipeline: holdfast.Pipeline
     assert request == Compute((RunValue("one"),))
     request = run.send(returned(request, Produced((), None)))
     assert isinstance(request, Commit)
-    assert (request.move.after.step, request.ahead) == ("two", ())
+    assert request.move.after.step == "two"
     request = run.send(ACCEPTED)
     assert request == Compute((RunValue("two"),))
     request = run.send(returned(request, Produced((), None)))
@@ -71,7 +71,7 @@ def test_each_step_is_durable_before_the_next_starts(pipeline: holdfast.Pipeline
         run.send(ACCEPTED)
 
 
-def test_a_stream_goes_ahead_while_its_items_are_committed(pipeline: holdfast.Pipeline) -> None:
+def test_a_streams_items_are_durable_before_it_goes_on(pipeline: holdfast.Pipeline) -> None:
     @pipeline.step
     def pages(doc: holdfast.Document, cursor: int = 0) -> Iterator[int]:
         yield 1
@@ -80,8 +80,8 @@ def test_a_stream_goes_ahead_while_its_items_are_committed(pipeline: holdfast.Pi
     request = next(run)
     request = run.send(returned(request, Pulled([], [], 3, 3, exhausted=False)))
     assert isinstance(request, Commit)
-    assert request.ahead == (PullStream("pages", 3, 3),)
-    assert run.send(ACCEPTED) == Compute(())
+    assert (request.move.after.step, request.move.after.cursor) == ("pages", 3)
+    assert run.send(ACCEPTED) == Compute((PullStream("pages", 3, 3),))
 
 
 def test_a_resumed_stream_asks_where_its_items_end(pipeline: holdfast.Pipeline) -> None:

@@ -90,10 +90,9 @@ class Compute(Struct, frozen=True):
 
 
 class Commit(Struct, frozen=True):
-    """Make this move durable, and tell me the answer. Start these calls meanwhile."""
+    """Make this move durable, and tell me the answer."""
 
     move: Move
-    ahead: Sequence[Call] = ()
 
 
 class GiveBack(Struct, frozen=True):

@@ -105,9 +105,8 @@ class Executor:
                     yield from self.go_on(step, pulled.cursor, pulled.items, effect)
                 raise self.judged(step, pulled.error)
             cursor = pulled.cursor
-            ahead = PullStream(step.name, cursor, pulled.position)  # the next items come while these are committed
-            yield from self.go_on(step, cursor, pulled.items, effect, ahead=(ahead,))
-            pulled = yield from self.await_started()
+            yield from self.go_on(step, cursor, pulled.items, effect)
+            pulled = yield from self.compute(PullStream(step.name, cursor, pulled.position))
         effect = self.effect(step, pulled.values) if pulled.values else None
         yield from self.finish(step, pulled.items, effect)
 
@@ -120,32 +119,17 @@ class Executor:
 
     def compute(self, call: Call) -> Generator[Request, Any, Any]:
         """Runs one call to its result; an error is judged."""
-        return self._result((yield Compute((call,))))
-
-    def await_started(self) -> Generator[Request, Any, Any]:
-        """Waits for the call that was started ahead."""
-        return self._result((yield Compute()))
-
-    def _result(self, events: Sequence[Event]) -> Any:
+        events: Sequence[Event] = yield Compute((call,))
         (event,) = events
         if isinstance(event, Raised):
-            raise self.judged(self.pipeline[event.call.step], event.error)
+            raise self.judged(self.pipeline[call.step], event.error)
         return event.result
 
-    def go_on(
-        self,
-        step: AnyStep,
-        cursor: Any,
-        items: Sequence[Item],
-        effect: Effect | None,
-        *,
-        ahead: Sequence[Call] = (),
-        **more: Any,
-    ) -> Run:
+    def go_on(self, step: AnyStep, cursor: Any, items: Sequence[Item], effect: Effect | None, **more: Any) -> Run:
         """Moves further inside the step."""
         after = Checkpoint(self.at.generation, step.name, cursor, self.at.moves + 1)
         move = Move(self.claim, self.at, after, items=items, effect=effect, timeout=step.deadline, **more)
-        yield from self._commit(step, Commit(move, ahead))
+        yield from self._commit(step, move)
 
     def finish(self, step: AnyStep, items: Sequence[Item], effect: Effect | None) -> Run:
         """Moves to the step's one successor, to a gate, or to the end."""
@@ -158,18 +142,18 @@ class Executor:
             state, reason = "paused", _waits_at(successor)
         timeout = successor.deadline if successor else None
         move = Move(self.claim, self.at, after, state, items, effect=effect, timeout=timeout, reason=reason)
-        yield from self._commit(step, Commit(move))
+        yield from self._commit(step, move)
         if state == "paused":
             self.at = Checkpoint(self.at.generation, None, None, moves)  # nothing more to do for this worker
 
-    def _commit(self, step: AnyStep, request: Commit) -> Run:
-        answer: Answer = yield request
+    def _commit(self, step: AnyStep, move: Move) -> Run:
+        answer: Answer = yield Commit(move)
         if isinstance(answer, Refused):
             raise self.judged(step, answer.error)
         assert isinstance(answer, Accepted)
-        self.at = request.move.after
+        self.at = move.after
         self.crashes = 0
-        if request.move.is_progress:
+        if move.is_progress:
             self.attempts = 1
 
     def effect(self, step: AnyStep, value: Any) -> Effect | None:

@@ -1,14 +1,14 @@
 """Runners: where bodies run. Threads take calls one by one; async bodies share one loop.
 
-A result is there for the taking the moment it is finished, and the worker is woken only when it waits: while it
-commits, results gather, and the next commit takes them all. So nothing waits for other bodies, and waking costs little.
+A thread that has finished something helps: it does the worker's next round itself, if nobody else does just then. So a
+result that is ready is committed by the thread that has it, without waking another, which costs more than many a body.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from holdfast.engine.isolation import Nursery
 
+MOMENT = 0.002
+"""Seconds of work after which a thread helps to commit what it has finished."""
+
 Job = tuple[Desk, Call]
 Result = tuple[Desk, Event]
 
@@ -29,11 +32,11 @@ Result = tuple[Desk, Event]
 class Runners:
     """Runs calls on threads and on a loop, and hands their results back."""
 
-    def __init__(self, *, threads: int, nursery: Nursery | None = None) -> None:
+    def __init__(self, *, threads: int, help_out: Callable[[], object], nursery: Nursery | None = None) -> None:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._results: deque[Result] = deque()
         self._bell: SimpleQueue[None] = SimpleQueue()
-        self._is_awaited = False
+        self._help_out = help_out
         self._threads = 0
         self._working: dict[int, Call] = {}
         self._left_behind: set[int] = set()
@@ -51,19 +54,25 @@ class Runners:
             else:
                 self._jobs.put((desk, call))
 
-    def results(self, wait: float) -> list[Result]:
-        """Gives what has come back; waits at most so many seconds for the first."""
-        if wait > 0 and not self._results:
-            self._is_awaited = True
-            if not self._results:  # what came before we said that we wait rang no bell
-                with suppress(Empty):
-                    self._bell.get(timeout=wait)
-            self._is_awaited = False
+    @property
+    def have_results(self) -> bool:
+        """Whether something has come back."""
+        return bool(self._results)
+
+    def results(self) -> list[Result]:
+        """Gives what has come back."""
         taken: list[Result] = []
         with suppress(IndexError):
             while True:
                 taken.append(self._results.popleft())
         return taken
+
+    def wait(self, seconds: float) -> None:
+        """Waits until somebody nudges, or the time is over."""
+        with suppress(Empty):
+            self._bell.get(timeout=max(seconds, 0.0001))
+            while True:
+                self._bell.get_nowait()
 
     def nudge(self) -> None:
         """Ends a wait for results."""
@@ -106,18 +115,26 @@ class Runners:
     def _work(self) -> None:
         me = threading.get_ident()
         while (job := self._jobs.get()) is not None:
-            desk, call = job
-            self._working[me] = call
-            self._hand_over((desk, self._event(desk, call)))
+            self._work_off(me, job)
             if me in self._left_behind:
                 self._left_behind.discard(me)
                 return
+            self._help_out()
 
-    def _hand_over(self, result: Result) -> None:
-        self._results.append(result)
-        if self._is_awaited:
-            self._is_awaited = False
-            self._bell.put(None)
+    def _work_off(self, me: int, job: Job | None) -> None:
+        """Does a job, and those that follow if they are quick: what is finished waits a moment, so that others join."""
+        since = monotonic()
+        while job is not None:
+            desk, call = job
+            self._working[me] = call
+            self._results.append((desk, self._event(desk, call)))
+            if monotonic() - since > MOMENT or me in self._left_behind:
+                return
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                return
+        self._jobs.put(None)  # the sign to end is for the loop above
 
     def _event(self, desk: Desk, call: Call) -> Event:
         desk.began[id(call)] = monotonic()
@@ -150,7 +167,8 @@ class Runners:
             event: Event = Returned(call, await desk.run_async(call))
         except BaseException as error:  # noqa: BLE001 - as above
             event = Raised(call, error)
-        self._hand_over((desk, event))
+        self._results.append((desk, event))
+        self._bell.put(None)
 
 
 def _runs_on_loop(desk: Desk, call: Call) -> bool:

@@ -1,13 +1,16 @@
 """The worker: claims documents, drives their executors, and commits what is ready, together.
 
-One thread does all of that and never runs a body; runners do. Whatever has come back from them when the last commit is
-through goes into the next: the slower the disk, the larger the group, and nobody waits for a timer.
+All of that is one round, and one thread at a time does rounds: whoever has the baton. A runner that has finished a body
+takes it if it is free; the worker's own thread takes it now and then, so that rounds go on while all bodies are long.
+Whatever has come back when the last commit is through goes into the next: the slower the disk, the larger the group,
+and nobody waits for a timer.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,7 +27,7 @@ from holdfast.engine.bodies import Desk, StoreReader
 from holdfast.engine.budget import Budget
 from holdfast.engine.calls import Call, Commit, Compute, Event, GiveBack, Raised, Request
 from holdfast.engine.caretaker import UPKEEP, Caretaker
-from holdfast.engine.doors import ADMISSION, Doors
+from holdfast.engine.doors import Doors
 from holdfast.engine.events import (
     Claimed,
     Committed,
@@ -38,7 +41,7 @@ from holdfast.engine.events import (
     Stopping,
 )
 from holdfast.engine.events import Event as Said
-from holdfast.engine.hand import NEVER, InHand
+from holdfast.engine.hand import InHand
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.engine.hosts import born, this_host
 from holdfast.engine.pace import IDLE, Pace
@@ -50,6 +53,8 @@ if TYPE_CHECKING:
     from holdfast.engine.isolation import Nursery
 
 LEASE = timedelta(seconds=30)
+GLANCE = 0.01
+"""Seconds after which the worker's own thread does a round, if no runner did: what is finished waits no longer."""
 
 
 class Settings:
@@ -103,7 +108,8 @@ class Worker:
         self._jobs: list[tuple[Desk, Call]] = []
         self._group: list[tuple[InHand, Move]] = []
         self._endings: list[Ending] = []
-        self._stopping = False
+        self._baton = threading.Lock()
+        self._trouble: BaseException | None = None
 
     def drain(self) -> Report:
         """Works until no document waits or runs any more, or the budget is over."""
@@ -118,20 +124,54 @@ class Worker:
     def _work(self, *, until_empty: bool) -> Report:
         with self._ready():
             while not self.budget.is_over():
-                self._renew_if_given_up()
-                self._look_after_orphans()
-                self._take_in_hand()
-                if self._hand or self._endings:
-                    self._turn(self._patience())
+                with self._baton:
+                    self._round()
+                    busy, patience = bool(self._hand), self._patience()
+                if self._trouble is not None:
+                    raise self._trouble
+                if busy:
+                    self._runners.wait(patience)
                 elif not self._rest(until_empty=until_empty):
                     break
             self._wind_down()
         return self._tally.report()
 
+    def _round(self) -> None:
+        """Hears what came back, commits what is ready, and takes more in hand. Only with the baton."""
+        self._renew_if_given_up()
+        for desk, event in self._runners.results():
+            self._hear(desk, event)
+        if self._timeouts:
+            self._expire()
+        for waiting in self._doors.admit(self._hand.__contains__):
+            self._run(*waiting)
+        self._start_jobs()
+        self._commit()
+        self._give_back()
+        if not self.budget.is_over():
+            self._look_after_orphans()
+            self._take_in_hand()
+            self._give_back()
+        self._start_jobs()
+
+    def _help_out(self) -> None:
+        """Does rounds for a runner that has results, as long as nobody else does."""
+        while self._runners.have_results and self._trouble is None:
+            if not self._baton.acquire(blocking=False):
+                self._runners.nudge()  # whoever has the baton may have heard all it wanted: somebody looks again
+                return
+            try:
+                self._round()
+            except BaseException as error:  # noqa: BLE001 - the worker's own thread raises it
+                self._trouble = error
+                self._runners.nudge()
+            finally:
+                self._baton.release()
+
     @contextmanager
     def _ready(self) -> Iterator[None]:
         nursery = self._nursery()
-        self._runners = Runners(threads=self.settings.threads, nursery=nursery)
+        self._runners = Runners(threads=self.settings.threads, help_out=self._help_out, nursery=nursery)
         self.budget.on_stop = self._runners.nudge
         self._enlist()
         interval = sys.getswitchinterval()
@@ -154,19 +194,6 @@ class Worker:
 
         self.store.rest()  # it forks, so it comes before any thread, and no connection goes with it
         return Nursery(self.pipeline)
-
-    def _turn(self, wait: float) -> None:
-        """Hears what came back, and commits what is ready."""
-        self._start_jobs()
-        for desk, event in self._runners.results(wait):
-            self._hear(desk, event)
-        if self._timeouts:
-            self._expire()
-        for waiting in self._doors.admit(self._hand.__contains__):
-            self._run(*waiting)
-        self._start_jobs()
-        self._commit()
-        self._give_back()
 
     def _hear(self, desk: Desk, event: Event) -> None:
         assert isinstance(desk, InHand)
@@ -197,15 +224,13 @@ class Worker:
         elif isinstance(request, Commit):
             desk.committing = True
             self._group.append((desk, request.move))
-            if request.ahead and not self._stopping:
-                self._run(desk, request.ahead)
         elif isinstance(request, GiveBack):
             self._end(desk, request.ending)
         else:
             self._rewind(desk, request.to, request.reason)
 
     def _compute(self, desk: InHand, calls: Sequence[Call]) -> None:
-        if self._stopping:
+        if self.budget.is_over():
             if not desk.calls:  # what is out is waited for, and kept
                 self._release(desk)
         elif calls and self._doors.stops(desk, calls[0].step):
@@ -329,28 +354,17 @@ class Worker:
             return False
         least = 10 * (monotonic() - began)  # in a long queue of others even looking costs something
         wait = IDLE if due is None else min(max(due.total_seconds(), 0.001), IDLE)
-        for desk, event in self._runners.results(min(max(wait, least), self.budget.remaining)):
-            self._hear(desk, event)
+        self._runners.wait(min(max(wait, least), self.budget.remaining))
         self._pace.look_again()
         return True
 
     # time
 
     def _patience(self) -> float:
-        """How long to wait for results: not at all when something else is ready."""
+        """How long the worker's own thread leaves rounds to others."""
         if self._group or self._endings:
             return 0.0
-        waits = [UPKEEP, self.budget.remaining]
-        if self._timeouts:
-            waits.append(
-                min((due for desk in self._hand for due, _ in desk.overdue(self._timeouts)), default=NEVER)
-                - monotonic()
-            )
-        if self._doors.have_a_queue:
-            waits.append(ADMISSION)
-        if self._pace.could_hold_more(len(self._hand)):
-            waits.append(IDLE)
-        return max(min(waits), 0.0)
+        return min(GLANCE, self.budget.remaining)
 
     def _expire(self) -> None:
         """Gives up on calls that take longer than their step allows."""
@@ -372,6 +386,7 @@ class Worker:
         for desk in list(self._hand):
             self._lose(desk)
         self._group.clear()
+        self._endings.clear()
         self._heartbeat.stop()
         self._enlist()
 
@@ -395,22 +410,31 @@ class Worker:
 
     def _wind_down(self) -> None:
         """Lets what runs come to its next item, keeps that, and gives everything back."""
-        if not self._hand:
-            return
-        self._stopping = True
-        self._say(Stopping(self.budget.reason))
+        if not self.budget.is_over():
+            return  # there was nothing left to do
         deadline = monotonic() + self.settings.grace.total_seconds()
+        with self._baton:
+            self._say(Stopping(self.budget.reason))
+            self._release_what_has_not_begun()
+        while self._hand and monotonic() < deadline and self._trouble is None:
+            with self._baton:
+                self._round()
+            if self._hand:
+                self._runners.wait(GLANCE)
+        with self._baton:
+            for desk in list(self._hand):
+                self._release(desk)
+            self._give_back()
+        if self._trouble is not None:
+            raise self._trouble
+
+    def _release_what_has_not_begun(self) -> None:
         for desk, call in [*self._jobs, *self._runners.take_back()]:
             assert isinstance(desk, InHand)
             desk.calls.pop(id(call), None)
         self._jobs.clear()
         for desk in [desk for desk in self._hand if not desk.calls and not desk.committing]:
             self._release(desk)
-        while self._hand and monotonic() < deadline:
-            self._turn(0.0 if self._group or self._endings else min(0.1, max(deadline - monotonic(), 0.001)))
-        for desk in list(self._hand):
-            self._release(desk)
-        self._give_back()
 
     def _say(self, event: Said) -> None:
         for listener in self._listeners:
