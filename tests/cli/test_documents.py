@@ -70,7 +70,7 @@ def test_stdin_gives_paths_keys_and_json_lines(holdfast: Run) -> None:
     assert "submitted: 3 new" in holdfast("submit", "papers.py", "-", stdin=lines).stdout
     assert json.loads(holdfast("show", "order-1", "--json").stdout)["payload"] == {"lines": 3}
     assert json.loads(holdfast("show", "docs/a.txt", "--json").stdout)["fingerprint"]
-    assert json.loads(holdfast("show", "PMID-1", "--json").stdout)["fingerprint"] == ""
+    assert json.loads(holdfast("show", "PMID-1", "--json").stdout)["payload"] == {"path": "PMID-1"}
 
 
 @pytest.mark.parametrize(

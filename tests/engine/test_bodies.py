@@ -208,6 +208,69 @@ def test_what_cannot_be_kept_is_told_with_its_place(pipeline: holdfast.Pipeline,
     assert "['pages'][0]['when'] is a builtins.set" in bench.standing().reason
 
 
+def test_a_cursor_never_passes_an_item_that_could_not_be_kept(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    broken = {"is": True}
+
+    @pipeline.step
+    def pages(doc: holdfast.Document, cursor: int = 0) -> Iterator[object]:
+        for number in range(cursor, 6):
+            yield {number} if number == 2 and broken["is"] else number
+
+    bench.submit("a")
+    assert bench.drain().dead == 1
+    assert bench.standing().checkpoint.cursor == 2
+    broken["is"] = False
+    bench.store.redrive(bench.standing().id, who="ada", reason="mended")
+    assert bench.drain().done == 1
+    assert bench.kept("pages") == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        holdfast.Reject("caf\udce9.pdf"),
+        holdfast.RetryLater("later", after=timedelta.max),
+        ValueError("caf\udce9.pdf"),
+    ],
+)
+def test_an_error_with_odd_contents_fails_its_document_alone(
+    pipeline: holdfast.Pipeline, bench: Bench, error: Exception
+) -> None:
+    @pipeline.step(retry=holdfast.Retry(attempts=1))
+    def read(doc: holdfast.Document) -> str:
+        if doc.key == "odd":
+            raise error
+        return doc.key
+
+    bench.submit("odd", "b", "c")
+    assert bench.drain(budget=timedelta(seconds=0.5)).done == 2
+
+
+def test_trouble_of_the_store_costs_a_document_nothing(
+    pipeline: holdfast.Pipeline, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @pipeline.step
+    def first(doc: holdfast.Document) -> list[int]:
+        return [1]
+
+    @pipeline.step(retry=holdfast.Retry(attempts=1, base=timedelta(milliseconds=1), ceiling=timedelta(seconds=1)))
+    def second(doc: holdfast.Document) -> int:
+        return len(doc.output(first))
+
+    read, troubles = bench.store.read, [1, 2, 3]
+
+    def troubled(*place: int) -> object:
+        if troubles:
+            troubles.pop()
+            raise holdfast.StoreError("too many connections")
+        return read(*place)
+
+    monkeypatch.setattr(bench.store, "read", troubled)
+    bench.submit("a")
+    assert bench.drain().done == 1
+    assert bench.verbs() == ["defer"] * 3
+
+
 def test_reject_makes_a_dead_letter_at_once(pipeline: holdfast.Pipeline, bench: Bench) -> None:
     tries: list[int] = []
 

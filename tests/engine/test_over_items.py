@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
 import holdfast
+from holdfast.core.step import At
 from tests.engine.conftest import SOON, Bench
 
 
@@ -205,6 +207,100 @@ def test_over_one_value_is_refused(pipeline: holdfast.Pipeline, bench: Bench) ->
     bench.submit("a")
     assert bench.drain().dead == 1
     assert "kept one value, not a list" in bench.standing().reason
+
+
+def test_a_window_that_asked_for_later_is_not_forgotten_beside_one_that_failed(
+    pipeline: holdfast.Pipeline, bench: Bench
+) -> None:
+    source = numbers(pipeline, 30)
+    tries: list[int] = []
+    together = threading.Barrier(2, timeout=5)
+
+    @pipeline.step(over=source, parallel=2, retry=SOON)
+    def double(doc: holdfast.Document, number: int) -> int:
+        if number in (10, 11) and tries.count(number) == 0:
+            tries.append(number)
+            together.wait()
+            if number == 10:
+                raise holdfast.RetryLater("throttled", after=0.001)
+            raise holdfast.Reject("never")
+        return number
+
+    bench.submit("a")
+    assert bench.drain(threads=2).done == 1
+    assert bench.kept("double") == [number for number in range(30) if number != 11]
+
+
+def test_a_hole_has_no_effect(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    source = numbers(pipeline, 20)
+    seen: list[int] = []
+
+    @pipeline.step(over=source, retry=SOON)
+    def first(doc: holdfast.Document, number: int) -> int:
+        if number == 7:
+            raise holdfast.Reject("a hole")
+        return number
+
+    @pipeline.step(over=first)
+    def second(doc: holdfast.Document, number: int) -> int:
+        return number
+
+    @second.effect
+    def write(tx: holdfast.Tx, doc: holdfast.Document, number: int) -> None:
+        seen.append(number + 0)
+
+    bench.submit("a")
+    assert bench.drain().done == 1
+    assert seen == [number for number in range(20) if number != 7]
+
+
+def test_failed_windows_do_not_buy_attempts_after_a_resume(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    source = numbers(pipeline, 40)
+
+    @pipeline.step(over=source, size=4, retry=SOON)
+    def double(doc: holdfast.Document, batch: list[int]) -> list[int]:
+        raise ConnectionError("the service is down")
+
+    bench.submit("a")
+    assert bench.drain().dead == 1
+    assert bench.verbs() == ["fail", "fail", "fail"]
+
+
+def test_a_wait_that_a_service_names_stops_the_walk(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    source = numbers(pipeline, 64)
+    calls: list[int] = []
+
+    class Throttled(Exception):
+        retry_after = 7200
+
+    @pipeline.step(over=source, size=8, retry=SOON)
+    def double(doc: holdfast.Document, batch: list[int]) -> list[int]:
+        calls.append(batch[0])
+        raise Throttled("429")
+
+    bench.submit("a")
+    bench.drain(budget=timedelta(seconds=0.3))
+    assert calls == [0]
+
+
+def test_a_cursor_of_another_kind_of_step_fails_its_document_alone(bench: Bench) -> None:
+    streams = holdfast.Pipeline("p")
+    budget = holdfast.Budget()
+    numbers(streams, 3)
+
+    @streams.step(name="walk", commit_every=1)
+    def stream(doc: holdfast.Document, cursor: str | None = None) -> Iterator[At[int]]:
+        yield At("token", 1)
+        budget.stop("a deploy")
+        yield At("another", 2)
+
+    holdfast.submit(streams, bench.store, batch="b", documents=[("a", None)])
+    holdfast.drain(streams, bench.store, budget=budget)
+
+    walks = holdfast.Pipeline("p")
+    walks.step(name="walk", over=numbers(walks, 3))(lambda doc, number: number)
+    assert holdfast.drain(walks, bench.store).dead == 1
+    assert "is no position in step 'walk'" in bench.standing().reason
 
 
 @pytest.mark.parametrize("stop_after", range(1, 8))

@@ -431,6 +431,43 @@ def test_a_service_that_names_a_wait_is_honoured(pipeline: holdfast.Pipeline, be
     assert due > timedelta(minutes=119)
 
 
+def test_nothing_goes_on_after_the_store_was_lost(
+    pipeline: holdfast.Pipeline, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    @pipeline.step
+    def read(doc: holdfast.Document) -> str:
+        ran.append(doc.key)
+        threading.Event().wait(0.001)
+        return doc.key
+
+    bench.submit(*[f"d{number}" for number in range(200)])
+    commit, commits = bench.store.commit, []
+
+    def lost(*args: object) -> object:
+        commits.append(1)
+        if len(commits) == 3:
+            raise holdfast.StoreError("the database does not answer")
+        return commit(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bench.store, "commit", lost)
+    with pytest.raises(holdfast.StoreError, match="does not answer"):
+        bench.drain(threads=4)
+    threading.Event().wait(0.05)
+    after = (len(ran), len(commits))
+    threading.Event().wait(0.2)
+    assert (len(ran), len(commits)) == after
+
+
+def test_one_document_is_not_taken_for_many(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    @pipeline.step
+    def read(doc: holdfast.Document) -> None: ...
+
+    with pytest.raises(holdfast.HoldfastError, match=r"documents=\['a.pdf'\]"):
+        holdfast.submit(pipeline, bench.store, batch="b", documents="a.pdf")
+
+
 def test_it_drains_from_a_thread_too(pipeline: holdfast.Pipeline, bench: Bench) -> None:
     @pipeline.step
     def read(doc: holdfast.Document) -> None: ...

@@ -22,7 +22,8 @@ K = TypeVar("K")
 T = TypeVar("T")
 V = TypeVar("V")
 
-SLACK = timedelta(seconds=30)
+SLACK = timedelta(hours=1)
+"""A document may wait in its worker's hand before a step begins. The worker itself sees to its timeouts."""
 NOTHING: Any = type("Nothing", (), {"__repr__": lambda _: "NOTHING"})()
 
 
@@ -94,7 +95,7 @@ class Step(Generic[P, R, K, T]):
 
     @property
     def deadline(self) -> timedelta | None:
-        """How long others leave a document to its worker in this step. The worker itself gives up first."""
+        """When others take a document from a worker that lives but is stuck. The worker itself gives up long before."""
         return None if self.options.timeout is None else 2 * self.options.timeout + SLACK
 
     def shape(self) -> StepShape:

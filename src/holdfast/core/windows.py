@@ -67,7 +67,12 @@ class Windows:
         rest = [span for span in self._done if span[0] > 0]
         if not rest and not self.aside:
             return lowest
-        return msgspec.to_builtins(_Cursor(next=lowest, done=rest, aside=sorted(self.aside.items())))
+        cursor: dict[str, Any] = {"next": lowest}
+        if rest:
+            cursor["done"] = [list(span) for span in rest]
+        if self.aside:
+            cursor["aside"] = [list(one) for one in sorted(self.aside.items())]
+        return cursor
 
 
 def merged(spans: list[Span]) -> list[Span]:

@@ -12,6 +12,7 @@ from secrets import randbits
 from typing import Any
 
 from holdfast.core.codec import checked_json
+from holdfast.core.errors import HoldfastError
 from holdfast.core.model import NewDocument, Receipt
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.budget import Budget, stopping_on_signals
@@ -45,13 +46,15 @@ def submit(
     Known documents whose content did not change are left alone; changed ones begin anew. Only a slice is held in
     memory. What was submitted before an error stays submitted, and submitting all again is safe.
     """
+    if isinstance(documents, (str, bytes)):
+        raise HoldfastError(f"documents= takes many documents, not one: write documents=[{documents!r}]")
     plan = store.declare(pipeline.shape())
     stream = (_new(document, priority) for document in documents)
     submission = randbits(62)
     receipt = Receipt()
     part = 0
-    while batch_of := list(islice(stream, SLICE)):
-        receipt += store.submit(plan, batch, batch_of, submission=submission, part=part)
+    while some := list(islice(stream, SLICE)):
+        receipt += store.submit(plan, batch, some, submission=submission, part=part)
         part += 1
     return receipt
 
@@ -102,7 +105,8 @@ def _worker(
 
 def _new(document: Submittable, priority: int) -> NewDocument:
     if isinstance(document, NewDocument):
-        return document if not priority else NewDocument(document.key, document.payload, document.fingerprint, priority)
+        mark = document.fingerprint or _mark(checked_json(document.payload, f"the payload of {document.key!r}"))
+        return NewDocument(document.key, document.payload, mark, priority or document.priority)
     if isinstance(document, tuple):
         key, payload = document
         text = checked_json(payload, f"the payload of {key!r}")

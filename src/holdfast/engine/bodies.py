@@ -15,6 +15,7 @@ from holdfast.core.model import WHOLE, Claim, Item, Plan
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import NOTHING, AnyStep, At
 from holdfast.engine.calls import (
+    NOTHING_THERE,
     Call,
     MeasureExtent,
     Produced,
@@ -79,7 +80,7 @@ class Desk:
             return self._pull(step, call)
         if isinstance(call, RunWindow):
             places, values = self.window(step, call.span)
-            return over(step, places, step.body(self.document, values)) if places else Produced((), None)
+            return over(step, places, step.body(self.document, values)) if places else NOTHING_THERE
         if isinstance(call, MeasureExtent):
             return self._measure(step)
         assert step.verify_body is not None
@@ -95,7 +96,7 @@ class Desk:
                 return await self._pull_async(step, call)
             case RunWindow(span=span):
                 places, values = self.window(step, span)
-                return over(step, places, await step.body(self.document, values)) if places else Produced((), None)
+                return over(step, places, await step.body(self.document, values)) if places else NOTHING_THERE
             case _:
                 raise AssertionError(f"{call} is not a call of an async body")
 
@@ -171,10 +172,11 @@ class Collector:
     def take(self, yielded: Any) -> bool:
         """Takes one yielded thing. Answers whether it is time to commit."""
         if type(yielded) is At:
-            value = self._own_cursor(yielded)
+            value = yielded.value
+            cursor = self._own_cursor(yielded)
         else:
             value = yielded
-            self.cursor = self.cursor + 1 if type(self.cursor) is int else self._first_count()
+            cursor = self.cursor + 1 if type(self.cursor) is int else self._first_count()
         if value is not NOTHING:
             if self._keep is not None:
                 kept = self._keep(value, self._what)
@@ -183,6 +185,7 @@ class Collector:
             if self._has_effect:
                 self.values.append(value)
             self.position += 1
+        self.cursor = cursor  # only now: a cursor never passes what could not be kept
         self.moved += 1
         return (
             self.moved >= self.count
@@ -198,8 +201,7 @@ class Collector:
 
     def _own_cursor(self, yielded: At[Any]) -> Any:
         _refuse_going_back(self.step, self.cursor, yielded.cursor)
-        self.cursor = yielded.cursor
-        return yielded.value
+        return yielded.cursor
 
     def _what(self) -> str:
         return f"item {self.position} of step {self.step.name!r}"

@@ -55,6 +55,10 @@ class Produced(Struct, frozen=True):
     value: Any
 
 
+NOTHING_THERE = Produced((), None)
+"""What a window gives whose items are all missing: it is done, and has no effect."""
+
+
 class Pulled(Struct, frozen=True):
     """What a stream gave: items, where it is now, and whether it ended, well or badly."""
 

@@ -8,7 +8,7 @@ from time import monotonic
 
 from holdfast.core.model import Plan
 from holdfast.core.pipeline import Pipeline
-from holdfast.engine.calls import Call
+from holdfast.engine.calls import Call, PullStream, RunValue, RunWindow
 from holdfast.engine.hand import InHand
 from holdfast.stores.protocol import Work
 
@@ -28,9 +28,10 @@ class Doors:
         self._waiting: dict[str, list[Waiting]] = defaultdict(list)
         self._asked_at = 0.0
 
-    def stops(self, desk: InHand, step: str) -> bool:
-        """Answers whether the document has to ask before it enters the step."""
-        return step in self._limits and desk.admitted != step
+    def stop(self, desk: InHand, call: Call) -> bool:
+        """Answers whether the document has to ask before this call. Reading and verifying is not entering a step."""
+        enters = call.step in self._limits and isinstance(call, (RunValue, PullStream, RunWindow))
+        return enters and desk.admitted != call.step
 
     def queue(self, desk: InHand, calls: Sequence[Call]) -> None:
         """Puts a document in front of the step of these calls."""

@@ -14,8 +14,11 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any, Literal
 
+from msgspec import ValidationError
+
 from holdfast.core.document import Document
 from holdfast.core.errors import (
+    BodyError,
     CursorExpired,
 )
 from holdfast.core.model import Checkpoint, Claim, Item
@@ -113,7 +116,12 @@ class Executor:
     def _over(self, step: AnyStep) -> Run:
         assert step.options.over is not None
         extent = yield from self.compute(MeasureExtent(step.options.over))
-        yield from Walk(self, step, Windows(extent, cursor=self.at.cursor)).run()
+        try:
+            windows = Windows(extent, cursor=self.at.cursor)
+        except ValidationError as error:
+            place = f"the cursor {self.at.cursor!r} is no position in step {step.name!r}, which walks over items"
+            raise self.judged(step, BodyError(place)) from error
+        yield from Walk(self, step, windows).run()
 
     # what they share
 

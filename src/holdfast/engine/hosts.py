@@ -6,6 +6,7 @@ pid namespace together with the pid and the moment the process began name one pr
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -32,7 +33,14 @@ def is_gone(worker: Worker) -> bool:
     """Answers whether a worker of this machine is certainly gone. Of other machines nothing is certain."""
     if not worker.born or worker.host != this_host():
         return False
-    return born(worker.pid) != worker.born
+    began = born(worker.pid)
+    if not began and _may_not_look(worker.pid):
+        return False  # it is there, and somebody else's
+    return began != worker.born
+
+
+def _may_not_look(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists() and not os.access(f"/proc/{pid}/stat", os.R_OK)
 
 
 def _read(path: str) -> str:

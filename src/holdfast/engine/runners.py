@@ -101,6 +101,7 @@ class Runners:
 
     def close(self) -> None:
         """Lets the threads end. One that is stuck in a body is left behind."""
+        self.take_back()
         for _ in range(self._threads):
             self._jobs.put(None)
         if self._loop is not None:

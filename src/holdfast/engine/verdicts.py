@@ -6,10 +6,10 @@ import traceback
 from datetime import timedelta
 from typing import Literal
 
-from holdfast.core.errors import BodyCrashed, BodyError, Pause, RetryLater
+from holdfast.core.errors import BodyCrashed, BodyError, Pause, RetryLater, StoreError
 from holdfast.core.model import Claim, Failure
 from holdfast.core.moves import Ending
-from holdfast.core.retry import retry_after
+from holdfast.core.retry import LONGEST, retry_after
 from holdfast.core.step import AnyStep
 
 
@@ -25,10 +25,15 @@ def judge(step: AnyStep, error: BaseException, *, claim: Claim, who: str, attemp
     """Decides what becomes of a document after an error: put off, parked, tried again or a dead letter."""
     retry = step.options.retry
     if isinstance(error, RetryLater):
-        delay = error.after if error.after is not None else retry.wait(max(attempts, 1))
-        return Ending(claim, who, "waiting", "defer", delay, costs="nothing", reason=str(error))
+        delay = (
+            min(max(error.after, timedelta(0)), LONGEST) if error.after is not None else retry.wait(max(attempts, 1))
+        )
+        return Ending(claim, who, "waiting", "defer", delay, costs="nothing", reason=clean(str(error)))
     if isinstance(error, Pause):
-        return Ending(claim, who, "paused", "pause", until=error.until, costs="nothing", reason=str(error))
+        return Ending(claim, who, "paused", "pause", until=error.until, costs="nothing", reason=clean(str(error)))
+    if isinstance(error, StoreError):  # the database's trouble is not the document's
+        delay = retry.wait(max(attempts, 1))
+        return Ending(claim, who, "waiting", "defer", delay, step=step.name, costs="nothing", reason=clean(str(error)))
     crashed = isinstance(error, BodyCrashed)
     attempts, crashes = attempts - crashed, crashes + crashed
     failure = failure_of(error)
@@ -47,7 +52,12 @@ def failure_of(error: BaseException) -> Failure:
     kind = type(error).__name__
     try:
         if isinstance(error, BodyError):
-            return Failure(kind, str(error))
-        return Failure(kind, str(error), "".join(traceback.format_exception(error, limit=-30)))
+            return Failure(kind, clean(str(error)))
+        return Failure(kind, clean(str(error)), clean("".join(traceback.format_exception(error, limit=-30))))
     except Exception:  # noqa: BLE001 - an error that cannot even be told is still that body's alone
         return Failure(kind, "its message cannot be read")
+
+
+def clean(text: str) -> str:
+    """Gives text as every store can keep it: names of undecodable files may stand in errors."""
+    return text.encode(errors="replace").decode()

@@ -6,12 +6,13 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.core.errors import Pause, RetryLater, TooManyFailures, WrongLength
+from holdfast.core.errors import Pause, RetryLater, StoreError, TooManyFailures, WrongLength
 from holdfast.core.model import Aside, Item
 from holdfast.core.moves import Effect, Ending, Tx
+from holdfast.core.retry import retry_after
 from holdfast.core.step import AnyStep
 from holdfast.core.windows import Windows
-from holdfast.engine.calls import Compute, Event, Raised, RunWindow
+from holdfast.engine.calls import NOTHING_THERE, Compute, Event, Raised, RunWindow
 from holdfast.engine.verdicts import Over, failure_of
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Walk:
         self._put_off_if_hope_is_left()
         if too_many := self._too_many():
             raise self.executor.judged(self.step, too_many)
+        assert self.windows.finished, f"step {self.step.name!r} would end with items undone"
         yield from self.executor.finish(self.step, (), None)
 
     def _single(self, place: int) -> RunWindow:
@@ -81,20 +83,21 @@ class Walk:
             mended += [place for place in range(*event.call.span) if place in self.windows.aside]
             self.windows.finish(event.call.span)
             items += event.result.items
-            if (effect := self.executor.effect(self.step, event.result.value)) is not None:
+            effect = None if event.result is NOTHING_THERE else self.executor.effect(self.step, event.result.value)
+            if effect is not None:
                 effects.append(effect)
         for place in mended:
             self.windows.mend(place)
         cursor = self.windows.cursor()
-        if cursor == self.executor.at.cursor:
+        if cursor == (self.executor.at.cursor or 0):
             return  # a window that failed was taken apart: nothing to keep yet
-        effect = partial(_all, effects) if effects else None
-        yield from self.executor.go_on(self.step, cursor, items, effect, asides=asides, mended=mended)
+        together = partial(_all, effects) if effects else None
+        yield from self.executor.go_on(self.step, cursor, items, together, asides=asides, mended=mended)
 
     def _take_apart(self, call: RunWindow, error: BaseException) -> list[Aside]:
         """Halves a window that failed, down to the single bad item, which is set aside."""
         start, stop = call.span
-        if isinstance(error, (RetryLater, Pause, WrongLength)):
+        if isinstance(error, (RetryLater, Pause, WrongLength, StoreError)) or retry_after(error) is not None:
             self.stopped_by = self.stopped_by or error
             return []
         if stop - start > 1:
@@ -103,7 +106,7 @@ class Walk:
             return []
         tries = self.retry.attempts if self.retry.is_permanent(error) else self.windows.aside.get(start, 0) + 1
         self.windows.set_aside(start, tries=tries)
-        self.stopped_by = self._too_many(f"; the last one: {failure_of(error)}")
+        self.stopped_by = self.stopped_by or self._too_many(f"; the last one: {failure_of(error)}")
         return [Aside(start, tries, failure_of(error))]
 
     def _too_many(self, last: str = "") -> TooManyFailures | None:

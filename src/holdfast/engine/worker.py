@@ -19,7 +19,7 @@ from socket import gethostname
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.errors import StepTimeout
+from holdfast.core.errors import DefinitionError, StepTimeout
 from holdfast.core.model import Claim
 from holdfast.core.moves import Accepted, Ending, Lost, Move, rewound
 from holdfast.core.pipeline import Pipeline
@@ -72,6 +72,8 @@ class Settings:
         grace: timedelta = timedelta(seconds=10),
         name: str = "",
     ) -> None:
+        if threads < 1 or concurrency < 1:
+            raise DefinitionError("a worker needs threads and concurrency of at least 1")
         self.batch = batch
         self.threads = threads
         self.concurrency = concurrency
@@ -127,8 +129,6 @@ class Worker:
                 with self._baton:
                     self._round()
                     busy, patience = bool(self._hand), self._patience()
-                if self._trouble is not None:
-                    raise self._trouble
                 if busy:
                     self._runners.wait(patience)
                 elif not self._rest(until_empty=until_empty):
@@ -138,6 +138,8 @@ class Worker:
 
     def _round(self) -> None:
         """Hears what came back, commits what is ready, and takes more in hand. Only with the baton."""
+        if self._trouble is not None:
+            raise self._trouble
         self._renew_if_given_up()
         for desk, event in self._runners.results():
             self._hear(desk, event)
@@ -180,6 +182,9 @@ class Worker:
             yield
             self.store.retire(self._me)
             self._say(Retired(self._me))
+        except BaseException as error:
+            self._trouble = error  # no runner does another round
+            raise
         finally:
             sys.setswitchinterval(interval)
             self._heartbeat.stop()
@@ -233,7 +238,7 @@ class Worker:
         if self.budget.is_over():
             if not desk.calls:  # what is out is waited for, and kept
                 self._release(desk)
-        elif calls and self._doors.stops(desk, calls[0].step):
+        elif calls and self._doors.stop(desk, calls[0]):
             self._doors.queue(desk, calls)
         else:
             self._run(desk, calls)
@@ -282,6 +287,7 @@ class Worker:
             return
         self._say(Rewound(desk.claim, to, reason))
         before = [step.name for step in self.pipeline.behind(to)]
+        desk.admitted = ""
         desk.claim = desk.reader.claim = rewound(desk.claim, to=to, before=before)
         self._tell(desk, desk.claim)
 

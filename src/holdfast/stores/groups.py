@@ -21,20 +21,30 @@ class EffectFailed(Exception):
 
 def commit_in_groups(moves: Sequence[Move], together: Together) -> list[Answer]:
     """Commits moves together. A move whose effect fails is refused; all others commit."""
-    if not moves:
-        return []
-    try:
-        return together(moves)
-    except EffectFailed as failed:
-        if len(moves) == 1:
-            return [Refused(failed.error)]
-        place = failed.place
+    answers: dict[int, Answer] = {}
+    groups = [(0, len(moves))]
+    while groups:
+        start, stop = groups.pop()
+        if start == stop:
+            continue
+        try:
+            answers.update(enumerate(together(moves[start:stop]), start))
+        except EffectFailed as failed:
+            if stop - start == 1:
+                answers[start] = Refused(failed.error)
+            else:
+                groups += reversed(_parted(start, stop, failed.place))
+    return [answers[place] for place in range(len(moves))]
+
+
+def _parted(start: int, stop: int, place: int | None) -> list[tuple[int, int]]:
+    """Parts a group that failed: around its culprit if that is known, and always in halves, so that it ends soon."""
     if place is None:  # the database complained at the end, about something in the group
-        half = len(moves) // 2
-        return commit_in_groups(moves[:half], together) + commit_in_groups(moves[half:], together)
-    before = commit_in_groups(moves[:place], together)
-    culprit = commit_in_groups(moves[place : place + 1], together)
-    return before + culprit + commit_in_groups(moves[place + 1 :], together)
+        middle = (start + stop) // 2
+        return [(start, middle), (middle, stop)]
+    culprit = start + place
+    middle = (culprit + 1 + stop) // 2
+    return [(start, culprit), (culprit, culprit + 1), (culprit + 1, middle), (middle, stop)]
 
 
 def run_effects(moves: Sequence[Move], run: Callable[[Move], None]) -> None:

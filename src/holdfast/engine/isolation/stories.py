@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.core.errors import Pause, RetryLater
 from holdfast.core.model import Failure
 from holdfast.core.retry import retry_after
-from holdfast.engine.verdicts import failure_of
+from holdfast.engine.verdicts import clean, failure_of
 
 
 class BodyFailed(Exception):
@@ -68,7 +68,7 @@ def _story(error: BaseException) -> Failure:
         story = failure_of(error)
     except Exception as worse:  # noqa: BLE001 - an error whose own text cannot be had is still to be told
         story = Failure(type(error).__name__, f"(its message cannot be read: {type(worse).__name__})")
-    return Failure(story.kind, _sendable(story.message), _sendable(story.traceback))
+    return Failure(story.kind, clean(story.message), clean(story.traceback))
 
 
 def _wait(error: BaseException) -> float | None:
@@ -77,10 +77,6 @@ def _wait(error: BaseException) -> float | None:
     except Exception:  # noqa: BLE001 - an attribute of a foreign error may be code that fails
         return None
     return None if asked is None else asked.total_seconds()
-
-
-def _sendable(text: str) -> str:
-    return text.encode(errors="replace").decode()
 
 
 def _loaded(name: str) -> type[BaseException] | None:

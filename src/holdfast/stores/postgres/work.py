@@ -134,7 +134,7 @@ class Work(Commit):
         self, document_id: int, generation: int, step_id: int, start: int, stop: int
     ) -> Sequence[tuple[int, Kept]]:
         place = {"document_id": document_id, "generation": generation, "step_id": step_id}
-        asked = place | {"start": start - MANY, "stop": stop}
+        asked = place | {"first": start - MANY, "start": start, "stop": stop}
         rows = self._db.reading(lambda db: db.execute(SQL["read"], asked, binary=True).fetchall())
         items = [item for position, count, *value in rows for item in items_of(position, count, kept(*value))]
         return [item for item in items if start <= item[0] < stop]

@@ -33,7 +33,7 @@ class Base:
     @contextmanager
     def transaction(self) -> Iterator[Tx]:
         with self._db.writing() as db:
-            yield Tx(db)
+            yield Tx(db, self.url)
 
     def rest(self) -> None:
         self._db.rest()

@@ -25,16 +25,22 @@ class Tx:
 
     dialect: Literal["sqlite", "postgresql"] = "sqlite"
 
-    __slots__ = ("_connection", "executemany")
+    __slots__ = ("_connection", "_url")
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, url: str) -> None:
         self._connection = connection
-        self.executemany = connection.executemany
+        self._url = url
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Runs one statement and answers its cursor."""
         refuse_to_end(sql)
-        return self._connection.execute(sql, parameters)
+        with own_words(self._url):
+            return self._connection.execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
+        """Runs one statement for each of many parameters."""
+        with own_words(self._url):
+            return self._connection.executemany(sql, parameters)
 
 
 class Connections:

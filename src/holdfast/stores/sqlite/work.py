@@ -16,7 +16,7 @@ from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
 from holdfast.stores.queries import in_statements
 from holdfast.stores.rows import BIG, MANY, as_blob, blob_hash, item_rows, items_of, reused
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, micros
-from holdfast.stores.sqlite.connection import Tx, own_words
+from holdfast.stores.sqlite.connection import Tx
 
 
 class Work(Base):
@@ -143,12 +143,11 @@ class Work(Base):
             db.execute(SQL["mend"], (*place, position))
 
     def _run_effects(self, db: Connection, moves: Sequence[Move]) -> None:
-        tx = Tx(db)
+        tx = Tx(db, self.url)
 
         def run(move: Move) -> None:
             assert move.effect is not None
-            with own_words(self.url):
-                move.effect(tx)
+            move.effect(tx)
             if not db.in_transaction:
                 raise BodyError("an effect ended the transaction it was given; it must leave commit and rollback alone")
 
@@ -219,7 +218,7 @@ class Work(Base):
         self, document_id: int, generation: int, step_id: int, start: int, stop: int
     ) -> Sequence[tuple[int, Kept]]:
         with self._db.reading() as db:
-            rows = db.execute(SQL["read"], (document_id, generation, step_id, start - MANY, stop)).fetchall()
+            rows = db.execute(SQL["read"], (document_id, generation, step_id, start - MANY, stop, start)).fetchall()
         items = [item for place, many, *value in rows for item in items_of(place, many, as_kept(*value))]
         return [item for item in items if start <= item[0] < stop]
 

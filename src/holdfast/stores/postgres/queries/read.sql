@@ -5,6 +5,7 @@ select i.position, i.items, i.value::text, coalesce(i.data, b.content), b.media
  where i.document_id = %(document_id)s
    and i.generation = %(generation)s
    and i.step_id = %(step_id)s
-   and i.position > %(start)s
+   and i.position > %(first)s
+   and i.position + i.items > %(start)s
    and i.position < %(stop)s
  order by i.position

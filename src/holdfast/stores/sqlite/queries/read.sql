@@ -7,4 +7,5 @@ select i.position, i.items, coalesce(i.value, i.data, b.content), b.media
    and i.step_id = ?
    and i.position > ?
    and i.position < ?
+   and i.position + i.items > ?
  order by i.position
