@@ -14,12 +14,16 @@ from pathlib import Path
 from types import MemberDescriptorType
 from typing import Any
 
+from msgspec import NODEFAULT
+from msgspec.structs import fields
+
 import holdfast
 from holdfast.core import errors
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
 from holdfast.core.step import Options
 from holdfast.engine import api
+from holdfast.engine.settings import Settings
 from holdfast.stores import protocol
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -267,12 +271,11 @@ def _retry_fields() -> list[tuple[str, str, str]]:
 
 def _worker_keywords() -> list[tuple[str, str, str]]:
     told = options_told(api.work)
-    keywords = inspect.signature(api._worker).parameters.values()
+    defaults = {one.name: None if one.default is NODEFAULT else one.default for one in fields(Settings)}
     rows = [("budget", "none", "how long to work: a timedelta, or a Budget that you can stop")]
-    for one in keywords:
-        if one.kind is inspect.Parameter.KEYWORD_ONLY:
-            meaning = re.sub(r" \([^()]*\)$", "", _told(told, one.name, "work"))
-            rows.append((one.name, _default(one.default), meaning))
+    for name, default in (defaults | {"listeners": None}).items():
+        meaning = re.sub(r" \([^()]*\)$", "", _told(told, name, "work"))
+        rows.append((name, _default(default), meaning))
     return rows
 
 

@@ -18,7 +18,8 @@ from holdfast.core.pipeline import Pipeline
 from holdfast.engine.budget import Budget, stopping_on_signals
 from holdfast.engine.events import Listener
 from holdfast.engine.report import Report
-from holdfast.engine.worker import LEASE, Settings, Worker
+from holdfast.engine.settings import Settings
+from holdfast.engine.worker import Worker
 from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 
@@ -90,17 +91,11 @@ def _worker(
     store: Store,
     budget: Budget | timedelta | None,
     *,
-    batch: str | None = None,
-    threads: int = 8,
-    concurrency: int = 1000,
-    lease: timedelta = LEASE,
-    grace: timedelta = timedelta(seconds=10),
-    name: str = "",
     listeners: Sequence[Listener] = (),
+    **how: Any,
 ) -> tuple[Worker, Budget]:
     limits = budget if isinstance(budget, Budget) else Budget(budget)
-    settings = Settings(batch=batch, threads=threads, concurrency=concurrency, lease=lease, grace=grace, name=name)
-    return Worker(pipeline, store, settings=settings, budget=limits, listeners=listeners), limits
+    return Worker(pipeline, store, settings=Settings(**how), budget=limits, listeners=listeners), limits
 
 
 def _new(document: Submittable, priority: int) -> NewDocument:

@@ -13,13 +13,10 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
-from secrets import token_hex
-from socket import gethostname
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.errors import DefinitionError, StepTimeout
+from holdfast.core.errors import StepTimeout
 from holdfast.core.model import Claim
 from holdfast.core.moves import Accepted, Ending, Lost, Move, rewound
 from holdfast.core.pipeline import Pipeline
@@ -47,39 +44,14 @@ from holdfast.engine.hosts import born, this_host
 from holdfast.engine.pace import IDLE, Pace
 from holdfast.engine.report import Report, Tally
 from holdfast.engine.runners import Runners
+from holdfast.engine.settings import Settings
 from holdfast.stores.protocol import Store
 
 if TYPE_CHECKING:
     from holdfast.engine.isolation import Nursery
 
-LEASE = timedelta(seconds=30)
 GLANCE = 0.01
 """Seconds after which the worker's own thread does a round, if no runner did: what is finished waits no longer."""
-
-
-class Settings:
-    """How a worker works. Every field has a default that suits one machine."""
-
-    __slots__ = ("batch", "concurrency", "grace", "lease", "name", "threads")
-
-    def __init__(
-        self,
-        *,
-        batch: str | None = None,
-        threads: int = 8,
-        concurrency: int = 1000,
-        lease: timedelta = LEASE,
-        grace: timedelta = timedelta(seconds=10),
-        name: str = "",
-    ) -> None:
-        if threads < 1 or concurrency < 1:
-            raise DefinitionError("a worker needs threads and concurrency of at least 1")
-        self.batch = batch
-        self.threads = threads
-        self.concurrency = concurrency
-        self.lease = lease
-        self.grace = grace
-        self.name = name or f"{gethostname()}-{os.getpid()}-{token_hex(3)}"
 
 
 class Worker:

@@ -1,0 +1,31 @@
+"""How a worker works: the one place where its defaults stand."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from secrets import token_hex
+from socket import gethostname
+
+from msgspec import Struct, field
+
+from holdfast.core.errors import DefinitionError
+
+
+def _name_of_its_own() -> str:
+    return f"{gethostname()}-{os.getpid()}-{token_hex(3)}"
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """How a worker works. Every field has a default that suits one machine; `work` explains each."""
+
+    batch: str | None = None
+    threads: int = 8
+    concurrency: int = 1000
+    lease: timedelta = timedelta(seconds=30)
+    grace: timedelta = timedelta(seconds=10)
+    name: str = field(default_factory=_name_of_its_own)
+
+    def __post_init__(self) -> None:
+        if self.threads < 1 or self.concurrency < 1:
+            raise DefinitionError("a worker needs threads and concurrency of at least 1")
