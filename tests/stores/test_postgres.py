@@ -135,10 +135,18 @@ def crowd(postgres_server: Postgres) -> Iterator[Desk]:
     store.close()
 
 
-@pytest.fixture(scope="module", params=["without statistics", "with statistics"])
+@pytest.fixture(scope="module", params=["without statistics", "with statistics", "statistics of a quiet hour"])
 def statistics(request: pytest.FixtureRequest, crowd: Desk) -> str:
     if request.param == "with statistics":
         ask(crowd.store.url, "analyze")
+    if request.param == "statistics of a quiet hour":  # when no worker held anything
+        ask(crowd.store.url, "update hf_document set state = 'dead', worker_id = null where state = 'running'")
+        ask(crowd.store.url, "analyze")
+        ask(
+            crowd.store.url,
+            "update hf_document set state = 'running', worker_id = %s where state = 'dead'",
+            crowd.worker.id,
+        )
     return str(request.param)
 
 
@@ -191,6 +199,13 @@ def asked_of(query: str, desk: Desk) -> dict[str, Any]:
 def test_no_statement_reads_the_whole_table_of_documents(crowd: Desk, query: str) -> None:
     plan = plan_of(crowd, query, asked_of(query, crowd))
     assert "Seq Scan on hf_document" not in plan, plan
+
+
+@pytest.mark.parametrize("query", ["move", "moved", "reclaim", "give_back"])
+@pytest.mark.usefixtures("statistics")
+def test_no_statement_compares_every_document_of_a_group_with_every_other(crowd: Desk, query: str) -> None:
+    plan = plan_of(crowd, query, asked_of(query, crowd))
+    assert not re.search(r"Join Filter: .*\.id = ", plan), plan
 
 
 def test_moves_that_go_on_touch_no_index(desk: Desk, postgres_url: str) -> None:

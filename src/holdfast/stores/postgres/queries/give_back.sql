@@ -14,5 +14,5 @@ update hf_document d
    and d.id = e.id
    and d.generation = e.generation
    and d.fence = e.fence
-   and d.state = 'running'
+   and coalesce(d.worker_id, 0) <> 0
 returning d.id

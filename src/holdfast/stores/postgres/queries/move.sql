@@ -2,8 +2,8 @@
 -- statement for a whole group, so one round trip and one sync. Answers the documents that did not match.
 -- Documents that go on stay with their worker; the others leave it: done, or parked at a gate.
 -- "d.id = any" says nothing new, but pins the plan to the primary key: the join alone may read the whole table.
--- So does "worker_id is not null", which the table's check makes the same as running: naming the state would tempt the
--- planner to read the index of all that is running as well.
+-- That the document runs is asked with "coalesce", which the planner cannot estimate: from statistics of a quiet hour it
+-- would expect one row, and compare every document of the group with every other.
 with moved as (
   update hf_document d
      set step_id = asked.step_id, cursor = asked.cursor, moves = d.moves + 1, crashes = 0,
@@ -22,7 +22,7 @@ with moved as (
      and d.generation = asked.generation
      and d.fence = asked.fence
      and d.moves = asked.moves
-     and d.worker_id is not null
+     and coalesce(d.worker_id, 0) <> 0
   returning d.id, d.generation
 ),
 kept as (

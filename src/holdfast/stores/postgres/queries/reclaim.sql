@@ -10,4 +10,4 @@ update hf_document d
  where d.id = any(%(ids)s::bigint[])
    and d.id = o.id
    and d.fence = o.fence
-   and d.state = 'running'
+   and coalesce(d.worker_id, 0) <> 0
