@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from msgspec import Struct
+
 from holdfast.core.codec import Kept
 from holdfast.core.errors import BodyError
 from holdfast.core.model import WHOLE
@@ -30,36 +32,22 @@ class Reader(Protocol):
         """Gives the items with start <= position < stop, in order; the value that is not a list is at -1."""
 
 
-class Document:
+class Document(Struct, kw_only=True, eq=False):
     """One document at work: who it is, what it carries, and what earlier steps kept for it."""
 
-    __slots__ = ("_reader", "batch", "fingerprint", "generation", "key", "payload", "pipeline", "step")
-
-    def __init__(
-        self,
-        *,
-        pipeline: str,
-        batch: str,
-        key: str,
-        reader: Reader,
-        payload: Any = None,
-        fingerprint: str = "",
-        generation: int = 0,
-        step: str = "",
-    ) -> None:
-        self.pipeline = pipeline
-        self.batch = batch
-        self.key = key
-        self.payload = payload
-        self.fingerprint = fingerprint
-        self.generation = generation
-        self.step = step
-        self._reader = reader
+    pipeline: str
+    batch: str
+    key: str
+    reader: Reader
+    payload: Any = None
+    fingerprint: str = ""
+    generation: int = 0
+    step: str = ""
 
     def output(self, step: Step[Any, Any, K, Any]) -> K:
         """Gives what an earlier step kept: the value it returned, or the list of what it yielded."""
         _refuse_unkept(step)
-        kept = self._reader.read(step.name, WHOLE, WHOLE + 1)
+        kept = self.reader.read(step.name, WHOLE, WHOLE + 1)
         if kept:
             whole: K = step.codec_of_whole.decode(kept[0][1])
             return whole
@@ -70,8 +58,8 @@ class Document:
         """Walks the items of an earlier step without holding them all."""
         _refuse_unkept(step)
         decode = step.codec_of_item.decode
-        for first in range(start, self._reader.extent(step.name), PAGE):
-            for _, kept in self._reader.read(step.name, first, first + PAGE):
+        for first in range(start, self.reader.extent(step.name), PAGE):
+            for _, kept in self.reader.read(step.name, first, first + PAGE):
                 yield decode(kept)
 
     def idempotency_key(self, item: int | str | None = None) -> str:

@@ -8,6 +8,8 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any, Protocol, runtime_checkable
 
+from msgspec import Struct
+
 from holdfast.core.codec import Kept, checked_json
 from holdfast.core.document import Document
 from holdfast.core.errors import BodyError, CursorMovedBack, WrongLength
@@ -37,6 +39,8 @@ MANY_BYTES = 4 * 1024 * 1024
 class StoreReader:
     """Reads what earlier steps kept for one document, from the store."""
 
+    __slots__ = ("_plan", "_store", "claim")
+
     def __init__(self, store: Work, plan: Plan, claim: Claim) -> None:
         self._store = store
         self._plan = plan
@@ -61,15 +65,13 @@ class Closable(Protocol):
         """Lets it clean up."""
 
 
-class Desk:
+class Desk(Struct, eq=False):
     """One document in hand: what its bodies see, and the stream that may be running for it."""
 
-    def __init__(self, pipeline: Pipeline, document: Document, *, stopping: Callable[[], bool]) -> None:
-        self.pipeline = pipeline
-        self.document = document
-        self.stopping = stopping
-        self.stream: Generator[Any, None, None] | AsyncGenerator[Any, None] | Closable | None = None
-        self.began: dict[int, float] = {}  # when calls began, by their identity
+    pipeline: Pipeline
+    document: Document
+    stopping: Callable[[], bool]
+    stream: Generator[Any, None, None] | AsyncGenerator[Any, None] | Closable | None = None
 
     def run(self, call: Call) -> Any:
         """Runs a call whose body is plain."""
@@ -103,13 +105,13 @@ class Desk:
     def window(self, step: AnyStep, span: tuple[int, int]) -> tuple[list[int], Any]:
         """Reads the items of a window: their positions, and what the body is given."""
         source = self.pipeline[step.options.over or ""]
-        kept = self.document._reader.read(source.name, *span)
+        kept = self.document.reader.read(source.name, *span)
         values = [source.codec_of_item.decode(value) for _, value in kept]
         places = [place for place, _ in kept]
         return places, values if step.options.size or not values else values[0]
 
     def _measure(self, step: AnyStep) -> int:
-        reader = self.document._reader
+        reader = self.document.reader
         extent = reader.extent(step.name)
         whole = () if extent else reader.read(step.name, WHOLE, WHOLE + 1)
         if whole and whole[0][1] != "[]":  # an empty list is kept whole, to be told from nothing at all

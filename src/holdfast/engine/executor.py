@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import ValidationError
 
@@ -56,6 +56,8 @@ def advance(pipeline: Pipeline, claim: Claim, document: Document, *, who: str) -
 class Executor:
     """One document on its way. The claim's checkpoint moves with every accepted commit."""
 
+    __slots__ = ("at", "attempts", "claim", "crashes", "document", "held", "pipeline", "who")
+
     def __init__(self, pipeline: Pipeline, claim: Claim, document: Document, who: str) -> None:
         self.pipeline = pipeline
         self.claim = claim
@@ -64,13 +66,15 @@ class Executor:
         self.at = claim.checkpoint
         self.attempts = claim.attempts
         self.crashes = claim.crashes
+        self.held = True
 
     def run(self) -> Run:
         """Step by step, until the document is done, parked or given back."""
         try:
             if self.at.moves:
                 yield from self._verify_what_is_behind()
-            while self.at.step is not None:
+            while self.held:
+                assert self.at.step is not None
                 step = self.pipeline[self.at.step]
                 self.document.step = step.name
                 if step.kind == "gate":
@@ -91,7 +95,7 @@ class Executor:
 
     def _value(self, step: AnyStep) -> Run:
         produced: Produced = yield from self.compute(RunValue(step.name))
-        yield from self.finish(step, produced.items, self.effect(step, produced.value))
+        yield from self.commit(step, self.past(step, produced.items, self.effect(step, produced.value)))
 
     def _stream(self, step: AnyStep) -> Run:
         cursor, position = self.at.cursor, 0
@@ -105,13 +109,13 @@ class Executor:
             effect = self.effect(step, pulled.values) if pulled.values else None
             if pulled.error is not None:
                 if pulled.cursor != cursor:
-                    yield from self.go_on(step, pulled.cursor, pulled.items, effect)
+                    yield from self.commit(step, self.within(step, pulled.cursor, pulled.items, effect))
                 raise self.judged(step, pulled.error)
             cursor = pulled.cursor
-            yield from self.go_on(step, cursor, pulled.items, effect)
+            yield from self.commit(step, self.within(step, cursor, pulled.items, effect))
             pulled = yield from self.compute(PullStream(step.name, cursor, pulled.position))
         effect = self.effect(step, pulled.values) if pulled.values else None
-        yield from self.finish(step, pulled.items, effect)
+        yield from self.commit(step, self.past(step, pulled.items, effect))
 
     def _over(self, step: AnyStep) -> Run:
         assert step.options.over is not None
@@ -133,33 +137,31 @@ class Executor:
             raise self.judged(self.pipeline[call.step], event.error)
         return event.result
 
-    def go_on(self, step: AnyStep, cursor: Any, items: Sequence[Item], effect: Effect | None, **more: Any) -> Run:
-        """Moves further inside the step."""
+    def within(self, step: AnyStep, cursor: Any, items: Sequence[Item], effect: Effect | None, **more: Any) -> Move:
+        """Gives the move further inside the step."""
         after = Checkpoint(self.at.generation, step.name, cursor, self.at.moves + 1)
-        move = Move(self.claim, self.at, after, items=items, effect=effect, timeout=step.deadline, **more)
-        yield from self._commit(step, move)
+        return Move(self.claim, self.at, after, items=items, effect=effect, timeout=step.deadline, **more)
 
-    def finish(self, step: AnyStep, items: Sequence[Item], effect: Effect | None) -> Run:
-        """Moves to the step's one successor, to a gate, or to the end."""
-        successor = self.pipeline.after(step.name)
-        moves = self.at.moves + 1
-        after = Checkpoint(self.at.generation, successor.name if successor else None, None, moves)
-        state: Literal["running", "done", "paused"] = "running" if successor else "done"
-        reason = ""
-        if successor and successor.kind == "gate":
-            state, reason = "paused", _waits_at(successor)
-        timeout = successor.deadline if successor else None
-        move = Move(self.claim, self.at, after, state, items, effect=effect, timeout=timeout, reason=reason)
-        yield from self._commit(step, move)
-        if state == "paused":
-            self.at = Checkpoint(self.at.generation, None, None, moves)  # nothing more to do for this worker
+    def past(self, step: AnyStep, items: Sequence[Item] = (), effect: Effect | None = None) -> Move:
+        """Gives the move past the step: to its one successor, to a gate, or to the end."""
+        at, successor = self.at, self.pipeline.after(step.name)
+        if successor is None:
+            return Move(
+                self.claim, at, Checkpoint(at.generation, None, None, at.moves + 1), "done", items, effect=effect
+            )
+        after = Checkpoint(at.generation, successor.name, None, at.moves + 1)
+        if successor.kind == "gate":
+            return Move(self.claim, at, after, "paused", items, effect=effect, reason=_waits_at(successor))
+        return Move(self.claim, at, after, "running", items, effect=effect, timeout=successor.deadline)
 
-    def _commit(self, step: AnyStep, move: Move) -> Run:
+    def commit(self, step: AnyStep, move: Move) -> Run:
+        """Makes a move, or ends with what the store refused."""
         answer: Answer = yield Commit(move)
         if isinstance(answer, Refused):
             raise self.judged(step, answer.error)
         assert isinstance(answer, Accepted)
         self.at = move.after
+        self.held = move.state == "running"
         self.crashes = 0
         if move.is_progress:
             self.attempts = 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+
+from msgspec import field
 
 from holdfast.core.document import Document
 from holdfast.core.model import Claim
@@ -10,49 +12,42 @@ from holdfast.core.pipeline import Pipeline
 from holdfast.engine.bodies import Desk, StoreReader
 from holdfast.engine.calls import Call, Event, PullStream
 from holdfast.engine.executor import Run, advance
-from holdfast.stores.protocol import Timeouts
-
-NEVER = float("inf")
 
 
-class InHand(Desk):
+class InHand(Desk, eq=False, kw_only=True):
     """One document that this worker holds: its executor, and the calls that are out for it."""
 
-    def __init__(
-        self, pipeline: Pipeline, claim: Claim, reader: StoreReader, *, who: str, stopping: Callable[[], bool]
-    ) -> None:
-        document = Document(
-            pipeline=pipeline.name,
-            batch=claim.batch,
-            key=claim.key,
-            payload=claim.payload,
-            fingerprint=claim.fingerprint,
-            generation=claim.checkpoint.generation,
-            reader=reader,
-        )
-        super().__init__(pipeline, document, stopping=stopping)
-        self.claim = claim
-        self.reader = reader
-        self.run_of: Run = advance(pipeline, claim, document, who=who)
-        self.heard: list[Event] = []
-        self.committing = False
-        self.admitted = ""
-        self.calls: dict[int, Call] = {}  # the calls that are out, by identity
+    claim: Claim
+    reader: StoreReader
+    run_of: Run
+    heard: list[Event] = field(default_factory=list)
+    committing: bool = False
+    admitted: str = ""
+    calls: dict[int, Call] = field(default_factory=dict)  # those that are out, by identity
 
     def forget(self, call: Call) -> bool:
         """Strikes a call off. Answers whether it was struck off before."""
-        self.began.pop(id(call), None)
         return self.calls.pop(id(call), None) is None
 
-    def give_up(self, call: Call) -> None:
-        """Strikes a call off that takes too long: what it still brings is not heard any more."""
-        self.forget(call)
+    def give_up(self, call: Call) -> bool:
+        """Strikes a call off that takes too long: what it still brings is not heard. Answers whether it was out."""
+        if self.forget(call):
+            return False
         if isinstance(call, PullStream):
             self.stream = None
+        return True
 
-    def overdue(self, timeouts: Timeouts) -> Iterator[tuple[float, Call]]:
-        """Gives the calls that have begun, with the moment at which they take too long."""
-        for key, call in self.calls.items():
-            began = self.began.get(key)
-            if began is not None and call.step in timeouts:
-                yield began + timeouts[call.step].total_seconds(), call
+
+def take(pipeline: Pipeline, claim: Claim, reader: StoreReader, *, who: str, stopping: Callable[[], bool]) -> InHand:
+    """Takes a claimed document in hand."""
+    document = Document(
+        pipeline=pipeline.name,
+        batch=claim.batch,
+        key=claim.key,
+        payload=claim.payload,
+        fingerprint=claim.fingerprint,
+        generation=claim.checkpoint.generation,
+        reader=reader,
+    )
+    run_of = advance(pipeline, claim, document, who=who)
+    return InHand(pipeline, document, stopping, claim=claim, reader=reader, run_of=run_of)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.bodies import Desk
 from holdfast.engine.calls import Call, Event, PullStream, Raised, Returned, RunValue, RunWindow
+from holdfast.stores.protocol import Timeouts
 
 if TYPE_CHECKING:
     import asyncio  # a third of the time that `import holdfast` takes, so it waits for the first async body
@@ -26,6 +27,7 @@ MOMENT = 0.002
 """Seconds of work after which a thread helps to commit what it has finished."""
 
 Job = tuple[Desk, Call]
+Begun = tuple[Desk, Call, float]
 Result = tuple[Desk, Event]
 
 
@@ -38,11 +40,11 @@ class Runners:
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._help_out = help_out
         self._threads = 0
-        self._working: dict[int, Call] = {}
+        self._working: dict[int, Begun] = {}  # by thread
         self._left_behind: set[int] = set()
         self._nursery = nursery
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: dict[int, asyncio.Task[None]] = {}  # by the identity of their calls
+        self._tasks: dict[int, tuple[asyncio.Task[None], Begun]] = {}  # by the identity of their calls
         for _ in range(threads):
             self._start_thread()
 
@@ -88,13 +90,23 @@ class Runners:
                     jobs.append(job)
         return jobs
 
+    def overdue(self, timeouts: Timeouts) -> list[Job]:
+        """Gives the calls that have run for longer than their step allows. Some may just have come back."""
+        now = monotonic()
+        begun = [*self._working.copy().values(), *(begun for _, begun in self._tasks.copy().values())]
+        return [
+            (desk, call)
+            for desk, call, since in begun
+            if call.step in timeouts and now - since >= timeouts[call.step].total_seconds()
+        ]
+
     def abandon(self, call: Call) -> None:
         """Gives up on a call that takes too long: a task is cancelled, a thread is left behind and replaced."""
-        task = self._tasks.get(id(call))
-        if task is not None and self._loop is not None:
+        if self._loop is not None and id(call) in self._tasks:
+            task, _ = self._tasks[id(call)]
             self._loop.call_soon_threadsafe(task.cancel)
         elif self._nursery is None or not self._nursery.end(call):
-            stuck = [thread for thread, working_on in tuple(self._working.items()) if working_on is call]
+            stuck = [thread for thread, (_, working_on, _) in self._working.copy().items() if working_on is call]
             self._left_behind.update(stuck)
             for _ in stuck:
                 self._start_thread()
@@ -124,12 +136,13 @@ class Runners:
 
     def _work_off(self, me: int, job: Job | None) -> None:
         """Does a job, and those that follow if they are quick: what is finished waits a moment, so that others join."""
-        since = monotonic()
+        since = now = monotonic()
         while job is not None:
             desk, call = job
-            self._working[me] = call
+            self._working[me] = (desk, call, now)
             self._results.append((desk, self._event(desk, call)))
-            if monotonic() - since > MOMENT or me in self._left_behind:
+            now = monotonic()
+            if now - since > MOMENT or me in self._left_behind:
                 return
             try:
                 job = self._jobs.get_nowait()
@@ -138,7 +151,6 @@ class Runners:
         self._jobs.put(None)  # the sign to end is for the loop above
 
     def _event(self, desk: Desk, call: Call) -> Event:
-        desk.began[id(call)] = monotonic()
         try:
             if self._nursery is not None and desk.pipeline[call.step].options.runs_in == "process":
                 return Returned(call, self._nursery.run(desk, call))
@@ -159,11 +171,10 @@ class Runners:
     def _begin_task(self, desk: Desk, call: Call) -> None:
         assert self._loop is not None
         task = self._loop.create_task(self._event_async(desk, call))
-        self._tasks[id(call)] = task
+        self._tasks[id(call)] = (task, (desk, call, monotonic()))
         task.add_done_callback(lambda _: self._tasks.pop(id(call), None))
 
     async def _event_async(self, desk: Desk, call: Call) -> None:
-        desk.began[id(call)] = monotonic()
         try:
             event: Event = Returned(call, await desk.run_async(call))
         except BaseException as error:  # noqa: BLE001 - as above

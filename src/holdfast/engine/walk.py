@@ -42,7 +42,7 @@ class Walk:
         if too_many := self._too_many():
             raise self.executor.judged(self.step, too_many)
         assert self.windows.finished, f"step {self.step.name!r} would end with items undone"
-        yield from self.executor.finish(self.step, (), None)
+        yield from self.executor.commit(self.step, self.executor.past(self.step))
 
     def _single(self, place: int) -> RunWindow:
         return RunWindow(self.step.name, (place, place + 1))
@@ -92,7 +92,8 @@ class Walk:
         if cursor == (self.executor.at.cursor or 0):
             return  # a window that failed was taken apart: nothing to keep yet
         together = partial(_all, effects) if effects else None
-        yield from self.executor.go_on(self.step, cursor, items, together, asides=asides, mended=mended)
+        move = self.executor.within(self.step, cursor, items, together, asides=asides, mended=mended)
+        yield from self.executor.commit(self.step, move)
 
     def _take_apart(self, call: RunWindow, error: BaseException) -> list[Aside]:
         """Halves a window that failed, down to the single bad item, which is set aside."""

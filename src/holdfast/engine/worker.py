@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.errors import StepTimeout
 from holdfast.core.model import Claim
-from holdfast.core.moves import Accepted, Ending, Lost, Move, rewound
+from holdfast.core.moves import Accepted, Answer, Ending, Lost, Move, rewound
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.bodies import Desk, StoreReader
 from holdfast.engine.budget import Budget
@@ -38,7 +38,7 @@ from holdfast.engine.events import (
     Stopping,
 )
 from holdfast.engine.events import Event as Said
-from holdfast.engine.hand import InHand
+from holdfast.engine.hand import InHand, take
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.engine.hosts import born, this_host
 from holdfast.engine.pace import IDLE, Pace
@@ -180,9 +180,13 @@ class Worker:
             if not desk.calls:
                 desk.close()
             return
-        desk.heard.append(event)
-        if not desk.committing:
-            self._tell_events(desk)
+        self._hear_of(desk, event)
+
+    def _hear_of(self, desk: InHand, event: Event) -> None:
+        if desk.committing:
+            desk.heard.append(event)
+        else:
+            self._tell(desk, [event])
 
     def _tell_events(self, desk: InHand) -> None:
         if desk.heard:
@@ -228,12 +232,13 @@ class Worker:
     # committing
 
     def _commit(self) -> None:
-        """Commits all moves that are ready, together; then their documents go on."""
+        """Commits all moves that are ready, together, and claims in place of those that end; then the rest go on."""
         if not self._group:
             return
         group, self._group = self._group, []
+        moves = [move for _, move in group]
         began = monotonic()
-        answers = self.store.commit(self._plan, [move for _, move in group])
+        answers, claims = self._exchange(moves)
         took = monotonic() - began
         accepted = []
         for (desk, move), answer in zip(group, answers, strict=True):
@@ -252,6 +257,19 @@ class Worker:
         self._doors.left()
         if accepted:
             self._say(Committed(accepted, took))
+        self._begin(claims)
+
+    def _exchange(self, moves: Sequence[Move]) -> tuple[list[Answer], list[Claim]]:
+        staying = len(self._hand) - sum(move.state != "running" for move in moves)
+        alone = self.budget.is_over() or self._caretaker.suspects
+        wanted = 0 if alone else self._pace.wanted(staying)
+        if not wanted:
+            return self.store.commit(self._plan, moves), []
+        answers, claims = self.store.exchange(
+            self._plan, moves, self._me, limit=wanted, batch=self.settings.batch, timeouts=self._deadlines
+        )
+        self._pace.claimed(len(claims), wanted)
+        return answers, claims
 
     def _rewind(self, desk: InHand, to: str, reason: str) -> None:
         if not self.store.rewind(self._plan, desk.claim, to=to, who=self._me.name, reason=reason):
@@ -320,7 +338,7 @@ class Worker:
 
     def _hold(self, claim: Claim) -> InHand:
         reader = StoreReader(self.store, self._plan, claim)
-        desk = InHand(self.pipeline, claim, reader, who=self._me.name, stopping=self.budget.is_over)
+        desk = take(self.pipeline, claim, reader, who=self._me.name, stopping=self.budget.is_over)
         self._hand.add(desk)
         return desk
 
@@ -346,16 +364,14 @@ class Worker:
 
     def _expire(self) -> None:
         """Gives up on calls that take longer than their step allows."""
-        now = monotonic()
-        for desk in list(self._hand):
-            overdue = [call for due, call in desk.overdue(self._timeouts) if due <= now]
-            for call in overdue:
-                self._runners.abandon(call)
-                desk.give_up(call)
+        for desk, call in self._runners.overdue(self._timeouts):
+            assert isinstance(desk, InHand)
+            if not desk.give_up(call):
+                continue
+            self._runners.abandon(call)
+            if desk in self._hand:
                 allowed = f"the {self._timeouts[call.step]} that its timeout allows"
-                desk.heard.append(Raised(call, StepTimeout(f"step {call.step!r} took longer than {allowed}")))
-            if overdue and not desk.committing:
-                self._tell_events(desk)
+                self._hear_of(desk, Raised(call, StepTimeout(f"step {call.step!r} took longer than {allowed}")))
 
     def _renew_if_given_up(self) -> None:
         """A worker that was thought dead begins anew. What it held is others' now."""

@@ -88,6 +88,18 @@ class Work(Protocol):
     def commit(self, plan: Plan, moves: Sequence[Move]) -> list[Answer]:
         """Makes the moves durable together and answers for each. The one door through which checkpoints move."""
 
+    def exchange(
+        self,
+        plan: Plan,
+        moves: Sequence[Move],
+        worker: Worker,
+        *,
+        limit: int,
+        batch: str | None = None,
+        timeouts: Timeouts = NO_TIMEOUTS,
+    ) -> tuple[list[Answer], list[Claim]]:
+        """Commits moves and claims more documents: in one transaction, where writers wait for each other."""
+
     def give_back(self, endings: Sequence[Ending]) -> list[bool]:
         """Ends claims without a move: failed, put off, interrupted, paused. Answers False for claims that were lost."""
 

@@ -162,7 +162,7 @@ class Child:
         )
         allowed = step.options.memory
         self.ceiling = ceiling_above(allowed) if allowed is not None and can_limit_memory() else None
-        return Desk(self.pipeline, document, stopping=self.stopping)
+        return Desk(self.pipeline, document, self.stopping)
 
     def _run(self, desk: Desk, call: Call, step: AnyStep) -> Any:
         if not step.is_async or isinstance(call, AskVerify):

@@ -39,13 +39,13 @@ def task_of(desk: Desk, call: Call, step: AnyStep) -> Task:
     )
     given: Rows = []
     if isinstance(call, RunWindow):
-        given = list(document._reader.read(step.options.over or "", *call.span))
+        given = list(document.reader.read(step.options.over or "", *call.span))
     return Task(type(call).__name__, _json(call), _json(card), given)
 
 
 def reply_to(desk: Desk, question: Question) -> Message:
     """Reads for the child. An error of the store is raised in the body, as it would be here."""
-    reader = desk.document._reader
+    reader = desk.document.reader
     try:
         if isinstance(question, AskExtent):
             return Measured(reader.extent(question.step))

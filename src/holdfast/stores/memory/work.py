@@ -136,6 +136,18 @@ class Work(Base):
     def commit(self, plan: Plan, moves: Sequence[Move]) -> list[Answer]:
         return commit_in_groups(moves, lambda group: self._commit_together(plan, group))
 
+    def exchange(
+        self,
+        plan: Plan,
+        moves: Sequence[Move],
+        worker: Worker,
+        *,
+        limit: int,
+        batch: str | None = None,
+        timeouts: Timeouts = NO_TIMEOUTS,
+    ) -> tuple[list[Answer], list[Claim]]:
+        return self.commit(plan, moves), self.claim(plan, worker, limit=limit, batch=batch, timeouts=timeouts)
+
     def _commit_together(self, plan: Plan, moves: Sequence[Move]) -> list[Answer]:
         now = self.now()
         answers: list[Answer] = []

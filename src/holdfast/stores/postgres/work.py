@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
-from holdfast.core.moves import Ending
+from holdfast.core.moves import Answer, Ending, Move
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, kept, plain
 from holdfast.stores.postgres.commit import Commit
@@ -51,6 +51,18 @@ class Work(Commit):
         self, plan: Plan, worker: Worker, *, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
     ) -> list[Claim]:
         return self._claim("claim_suspect", plan, worker, {"batch": batch}, timeouts)
+
+    def exchange(
+        self,
+        plan: Plan,
+        moves: Sequence[Move],
+        worker: Worker,
+        *,
+        limit: int,
+        batch: str | None = None,
+        timeouts: Timeouts = NO_TIMEOUTS,
+    ) -> tuple[list[Answer], list[Claim]]:
+        return self.commit(plan, moves), self.claim(plan, worker, limit=limit, batch=batch, timeouts=timeouts)
 
     def _claim(self, query: str, plan: Plan, worker: Worker, wanted: dict[str, Any], timeouts: Timeouts) -> list[Claim]:
         asked = wanted | {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from sqlite3 import Connection, IntegrityError
 from typing import Any
@@ -46,46 +47,77 @@ class Work(Base):
     def claim(
         self, plan: Plan, worker: Worker, *, limit: int, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
     ) -> list[Claim]:
-        return self._claim("claim", plan, worker, {"limit": limit, "batch": batch}, timeouts)
+        return self._claim("claim", plan, self._asked(plan, worker, batch, timeouts) | {"limit": limit})
 
     def claim_suspect(
         self, plan: Plan, worker: Worker, *, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
     ) -> list[Claim]:
-        return self._claim("claim_suspect", plan, worker, {"batch": batch}, timeouts)
+        return self._claim("claim_suspect", plan, self._asked(plan, worker, batch, timeouts))
 
-    def _claim(self, query: str, plan: Plan, worker: Worker, wanted: dict[str, Any], timeouts: Timeouts) -> list[Claim]:
-        asked = wanted | {
+    def _asked(self, plan: Plan, worker: Worker, batch: str | None, timeouts: Timeouts) -> dict[str, Any]:
+        return {
             "pipeline_id": plan.pipeline_id,
             "plan_id": plan.plan_id,
             "worker_id": worker.id,
+            "batch": batch,
             "step_ids": encode_json(list(plan.step_ids.values())),
             "timeouts": encode_json({str(plan.step_ids[step]): span // MICROSECOND for step, span in timeouts.items()}),
             "now": self._now(),
         }
+
+    def _claim(self, query: str, plan: Plan, asked: dict[str, Any]) -> list[Claim]:
         with self._db.writing() as db:
-            asked["batch_id"] = self._batch_id(db, plan.pipeline_id, wanted["batch"])
-            rows = db.execute(SQL[query], asked).fetchall()
-            batches = {} if not rows else dict(db.execute("select id, name from hf_batch").fetchall())
-        names = {step_id: name for name, step_id in plan.step_ids.items()}
-        rows.sort(key=lambda row: (-row[-1], row[0]))
-        return [_claim(row, batches, names) for row in rows]
+            found = self._take(db, query, asked)
+        return _claims(plan, *found)
+
+    def _take(self, db: Connection, query: str, asked: dict[str, Any]) -> tuple[list[Any], dict[int, str]]:
+        """Claims documents. Gives their rows, which can be read after the commit, and the names of the batches."""
+        asked["batch_id"] = self._batch_id(db, asked["pipeline_id"], asked["batch"])
+        rows = db.execute(SQL[query], asked).fetchall()
+        return rows, {} if not rows else dict(db.execute("select id, name from hf_batch").fetchall())
 
     def commit(self, plan: Plan, moves: Sequence[Move]) -> list[Answer]:
         return commit_in_groups(moves, lambda group: self._commit_together(plan, group))
 
+    def exchange(
+        self,
+        plan: Plan,
+        moves: Sequence[Move],
+        worker: Worker,
+        *,
+        limit: int,
+        batch: str | None = None,
+        timeouts: Timeouts = NO_TIMEOUTS,
+    ) -> tuple[list[Answer], list[Claim]]:
+        asked = self._asked(plan, worker, batch, timeouts) | {"limit": limit}
+        try:
+            with self._committing() as db:
+                held = self._write(db, plan, moves)
+                found = self._take(db, "claim", asked)
+        except EffectFailed:
+            return self.commit(plan, moves), self._claim("claim", plan, asked)
+        return _answers(moves, held), _claims(plan, *found)
+
     def _commit_together(self, plan: Plan, moves: Sequence[Move]) -> list[Answer]:
-        now = self._now()
+        with self._committing() as db:
+            held = self._write(db, plan, moves)
+        return _answers(moves, held)
+
+    @contextmanager
+    def _committing(self) -> Iterator[Connection]:
         try:
             with self._db.writing() as db:
-                held = self._move(db, plan, moves, now)
-                self._keep(db, plan, held, now)
-                self._run_effects(db, held)
+                yield db
         except IntegrityError as error:  # a constraint that is only looked at when the transaction ends
             raise EffectFailed(None, error) from error
-        if len(held) == len(moves):
-            return [ACCEPTED] * len(moves)
-        accepted = set(map(id, held))
-        return [ACCEPTED if id(move) in accepted else LOST for move in moves]
+
+    def _write(self, db: Connection, plan: Plan, moves: Sequence[Move]) -> Sequence[Move]:
+        """Writes all that the moves bring. Gives those whose documents are still held."""
+        now = self._now()
+        held = self._move(db, plan, moves, now)
+        self._keep(db, plan, held, now)
+        self._run_effects(db, held)
+        return held
 
     def _move(self, db: Connection, plan: Plan, moves: Sequence[Move], now: int) -> Sequence[Move]:
         """Moves the checkpoints that still match, and answers which did: nearly always all."""
@@ -221,6 +253,19 @@ class Work(Base):
             rows = db.execute(SQL["read"], (document_id, generation, step_id, start - MANY, stop, start)).fetchall()
         items = [item for place, many, *value in rows for item in items_of(place, many, as_kept(*value))]
         return [item for item in items if start <= item[0] < stop]
+
+
+def _answers(moves: Sequence[Move], held: Sequence[Move]) -> list[Answer]:
+    if len(held) == len(moves):
+        return [ACCEPTED] * len(moves)
+    accepted = set(map(id, held))
+    return [ACCEPTED if id(move) in accepted else LOST for move in moves]
+
+
+def _claims(plan: Plan, rows: list[Any], batches: dict[int, str]) -> list[Claim]:
+    names = {step_id: name for name, step_id in plan.step_ids.items()}
+    rows.sort(key=lambda row: (-row[-1], row[0]))
+    return [_claim(row, batches, names) for row in rows]
 
 
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:

@@ -47,6 +47,7 @@ from holdfast.testing.conformance.decisions import (  # noqa: E402
 )
 from holdfast.testing.conformance.effects import EffectConformance  # noqa: E402
 from holdfast.testing.conformance.endings import EndingConformance  # noqa: E402
+from holdfast.testing.conformance.exchanges import ExchangeConformance  # noqa: E402
 from holdfast.testing.conformance.intake import ChangeConformance, IntakeConformance  # noqa: E402
 from holdfast.testing.conformance.kept import AsideConformance, KeptConformance  # noqa: E402
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
@@ -71,6 +72,7 @@ class StoreConformance(
     FenceConformance,
     CheckConformance,
     EffectConformance,
+    ExchangeConformance,
     EndingConformance,
     RewindConformance,
     KeptConformance,
@@ -100,6 +102,7 @@ __all__ = [
     "Desk",
     "EffectConformance",
     "EndingConformance",
+    "ExchangeConformance",
     "FenceConformance",
     "IntakeConformance",
     "KeptConformance",

@@ -28,9 +28,6 @@ def writes_and_commits(tx: Tx) -> None:
 class EffectConformance(Conformance):
     """What commit promises for effects."""
 
-    def defer_constraints(self, desk: Desk) -> None:
-        """Makes the database look at deferred constraints; some have to be told."""
-
     def test_an_effects_rows_commit_with_the_checkpoint(self, desk: Desk, notes: Notes) -> None:
         desk.advance(desk.take_in(), effect=writes("a"))
         assert notes() == ["a"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from holdfast.stores.protocol import Store
 from holdfast.testing.crash.report import Point, Side, Verb
 
 Moment = tuple[int, Side]
+T = TypeVar("T")
 
 
 class Watched:
@@ -55,16 +56,24 @@ class Watched:
         return claims
 
     def commit(self, plan: Plan, moves: Sequence[Move]) -> list[Answer]:
+        return self._through(moves, partial(self._store.commit, plan))
+
+    def exchange(self, plan: Plan, moves: Sequence[Move], *who: Any, **how: Any) -> tuple[list[Answer], list[Claim]]:
+        answers, claims = self._through(moves, lambda watched: self._store.exchange(plan, watched, *who, **how))
+        self._stands.update((claim.key, claim.checkpoint) for claim in claims)
+        return answers, claims
+
+    def _through(self, moves: Sequence[Move], commit: Callable[[Sequence[Move]], T]) -> T:
         place = _of_move(self._next(), moves[0])
         if self._is_due(place):
             last = replace(moves[-1], effect=partial(self._write_and_die, moves[-1].effect, place))
             moves = [*moves[:-1], last]
         else:
             self.passed.append(place)
-        answers = self._store.commit(plan, moves)
+        answer = commit(moves)
         self._stands.update((move.claim.key, move.after) for move in moves)
         self._pass(_after(place))
-        return answers
+        return answer
 
     def _write_and_die(self, effect: Effect | None, place: Point, tx: Tx) -> None:
         """Dies inside the transaction, when all is written and COMMIT is the next word."""
