@@ -61,6 +61,11 @@ class Plan(Struct, frozen=True):
         """The number of the step at which documents begin."""
         return next(iter(self.step_ids.values()))
 
+    def before(self, step: str) -> list[str]:
+        """Names the steps before one."""
+        names = list(self.step_ids)
+        return names[: names.index(step)]
+
 
 class Checkpoint(Struct, frozen=True):
     """How far a document is. `step` is the one to run next, None past the last; `moves` counts what led here."""

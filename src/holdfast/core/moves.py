@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.errors import BodyError
-from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, State
+from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, Plan, State
 
 
 class Tx(Protocol):
@@ -68,6 +68,11 @@ def rewound(claim: Claim, *, to: str, before: Sequence[str]) -> Claim:
     at = claim.checkpoint
     reuses = {step: (claim.reuses or {}).get(step, at.generation) for step in before}
     return replace(claim, checkpoint=Checkpoint(at.generation + 1, to, None, at.moves + 1), reuses=reuses)
+
+
+def reuses_of(plan: Plan, claim: Claim) -> dict[int, int]:
+    """Says which generation's items serve the steps that a claim reuses, by the steps' numbers."""
+    return {plan.step_ids[step]: made for step, made in (claim.reuses or {}).items()}
 
 
 class Accepted(Struct, frozen=True):

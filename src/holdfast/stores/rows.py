@@ -1,4 +1,4 @@
-"""What every SQL store does with its rows, whatever the dialect: big values, reuses and counts."""
+"""What every SQL store does with its rows, whatever the dialect: big values and counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.core.codec import Kept, decode_json
-from holdfast.core.model import OPEN_STATES, WHOLE, Balance, Claim, Item, Plan
+from holdfast.core.model import OPEN_STATES, WHOLE, Balance, Item
 
 BIG = 64 * 1024
 """Values larger than this are kept as blobs, outside the rows."""
@@ -88,16 +88,6 @@ def as_blob(kept: Kept) -> tuple[str, bytes]:
 def from_json(text: str | None) -> Any:
     """Gives the value of a JSON column that may be empty."""
     return None if text is None else decode_json(text)
-
-
-def reused(plan: Plan, claim: Claim, to: str) -> dict[str, int]:
-    """Says which generation's items serve the steps before `to`, by the steps' numbers."""
-    reuses: dict[str, int] = {}
-    for step, step_id in plan.step_ids.items():
-        if step == to:
-            break
-        reuses[str(step_id)] = (claim.reuses or {}).get(step, claim.checkpoint.generation)
-    return reuses
 
 
 def balance(expected: int, counts: Iterable[tuple[str, str | None, int]]) -> Balance:

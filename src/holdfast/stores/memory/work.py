@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.errors import BodyError
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
-from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move
+from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move, reuses_of, rewound
 from holdfast.core.retry import SUSPECT
 from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
 from holdfast.stores.memory.base import Base, Tx
@@ -238,24 +238,25 @@ class Work(Base):
     def rewind(self, plan: Plan, claim: Claim, *, to: str, who: str, reason: str) -> bool:
         now = self.now()
         at = claim.checkpoint
+        back = rewound(claim, to=to, before=plan.before(to))
         with self._writing():
             row = self._held(claim, at)
             if row is None:
                 return False
-            back = self._change(
+            set_back = self._change(
                 row,
                 generation=row.generation + 1,
                 step_id=plan.step_ids[to],
                 cursor=None,
                 moves=row.moves + 1,
-                reuses=_reused(plan, claim, to),
+                reuses=reuses_of(plan, back),
                 attempts=1,
                 crashes=0,
                 deadline_at=None,
                 moved_at=now,
             )
             detail = {"from": at.step, "cursor": at.cursor, "to": to, "reason": reason}
-            self._write_journal(back, "rewind", who=who, now=now, detail=detail)
+            self._write_journal(set_back, "rewind", who=who, now=now, detail=detail)
             return True
 
     def admit(self, plan: Plan, step: str, claims: Sequence[Claim], *, limit: int) -> list[bool]:
@@ -299,9 +300,3 @@ def _ends(move: Move) -> dict[str, Any]:
         "due_at": None,
         "deadline_at": None,
     }
-
-
-def _reused(plan: Plan, claim: Claim, to: str) -> dict[int, int]:
-    """Says which generation's items serve the steps before `to`, by the steps' numbers."""
-    before = list(plan.step_ids)[: list(plan.step_ids).index(to)]
-    return {plan.step_ids[step]: (claim.reuses or {}).get(step, claim.checkpoint.generation) for step in before}

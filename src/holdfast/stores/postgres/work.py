@@ -8,13 +8,13 @@ from typing import Any
 
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
-from holdfast.core.moves import Answer, Ending, Move
+from holdfast.core.moves import Answer, Ending, Move, reuses_of, rewound
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, kept, plain
 from holdfast.stores.postgres.commit import Commit
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
-from holdfast.stores.rows import MANY, from_json, items_of, reused
+from holdfast.stores.rows import MANY, from_json, items_of
 
 
 class Work(Commit):
@@ -102,13 +102,14 @@ class Work(Commit):
     def rewind(self, plan: Plan, claim: Claim, *, to: str, who: str, reason: str) -> bool:
         now = self._now()
         checkpoint = claim.checkpoint
+        back = rewound(claim, to=to, before=plan.before(to))
         row = {
             "id": claim.document_id,
             "generation": checkpoint.generation,
             "fence": claim.fence,
             "moves": checkpoint.moves,
             "step_id": plan.step_ids[to],
-            "reuses": encode_json(reused(plan, claim, to)),
+            "reuses": encode_json(reuses_of(plan, back)),
             "now": now,
         }
         detail = {"from": checkpoint.step, "cursor": checkpoint.cursor, "to": to, "reason": reason}

@@ -11,11 +11,11 @@ from typing import Any
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.errors import BodyError
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
-from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move
+from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move, reuses_of, rewound
 from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
 from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
 from holdfast.stores.queries import in_statements
-from holdfast.stores.rows import BIG, MANY, as_blob, blob_hash, item_rows, items_of, reused
+from holdfast.stores.rows import BIG, MANY, as_blob, blob_hash, item_rows, items_of
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, micros
 from holdfast.stores.sqlite.connection import Tx
 
@@ -213,13 +213,14 @@ class Work(Base):
     def rewind(self, plan: Plan, claim: Claim, *, to: str, who: str, reason: str) -> bool:
         now = self._now()
         checkpoint = claim.checkpoint
+        back = rewound(claim, to=to, before=plan.before(to))
         row = {
             "id": claim.document_id,
             "generation": checkpoint.generation,
             "fence": claim.fence,
             "moves": checkpoint.moves,
             "step_id": plan.step_ids[to],
-            "reuses": encode_json(reused(plan, claim, to)),
+            "reuses": encode_json(reuses_of(plan, back)),
             "now": now,
         }
         with self._db.writing() as db:
