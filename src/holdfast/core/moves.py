@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.core.errors import BodyError
+from holdfast.core.errors import BodyError, StoreError
 from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, Plan, State
 
 
@@ -64,8 +64,16 @@ class Move(Struct, frozen=True):
 
 
 def rewound(claim: Claim, *, to: str, before: Sequence[str]) -> Claim:
-    """Gives the claim as it is after a rewind: a new generation that reuses what the steps before `to` kept."""
+    """Gives the claim as it is after a rewind: a new generation that reuses what the steps before `to` kept.
+
+    Raises StoreError when the document stands before `to`: it would reuse what was never made.
+    """
     at = claim.checkpoint
+    if at.step in before:
+        raise StoreError(
+            f"the document {claim.key!r} stands at {at.step!r} and cannot be rewound to {to!r}, which is later: "
+            f"a rewind goes back, to {at.step!r} or a step before it"
+        )
     reuses = {step: (claim.reuses or {}).get(step, at.generation) for step in before}
     return replace(claim, checkpoint=Checkpoint(at.generation + 1, to, None, at.moves + 1), reuses=reuses)
 

@@ -104,7 +104,10 @@ class Work(Protocol):
         """Ends claims without a move: failed, put off, interrupted, paused. Answers False for claims that were lost."""
 
     def rewind(self, plan: Plan, claim: Claim, *, to: str, who: str, reason: str) -> bool:
-        """Sets a held document back to a step, as a new generation that reuses what earlier steps kept."""
+        """Sets a held document back to a step, as a new generation that reuses what earlier steps kept.
+
+        Raises StoreError when the step is later than the one at which the document stands.
+        """
 
     def admit(self, plan: Plan, step: str, claims: Sequence[Claim], *, limit: int) -> list[bool]:
         """Answers which of these documents may enter a step that only `limit` documents may be in at once."""

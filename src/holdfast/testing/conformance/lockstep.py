@@ -255,7 +255,7 @@ class Lockstep(RuleBasedStateMachine):
     def _next_rewind(self, draw: Draw) -> None:
         for one in self._claims(draw, most=1):
             names = list(self.plans[0][-1].step_ids)
-            to = draw(st.sampled_from(names[: names.index(one.step) + 1]))
+            to = draw(st.sampled_from(names[: names.index(one.step) + 1] * 3 + names))
             if self._rewinds(one, to)[0] is True:
                 before = names[: names.index(to)]
                 one.claims = [rewound(claim, to=to, before=before) for claim in one.claims]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from holdfast.core.errors import StoreError
 from holdfast.core.model import Checkpoint, Claim, Item
 from holdfast.core.moves import ACCEPTED, LOST, rewound
 from holdfast.testing.conformance.base import SECOND, Conformance, Desk
@@ -133,6 +134,14 @@ class RewindConformance(Conformance):
         claim = desk.advance(desk.take_in())
         wrong = replace(claim, checkpoint=replace(claim.checkpoint, moves=moves))
         assert not desk.store.rewind(desk.plan, wrong, to="extract", who="ann", reason="why")
+
+    def test_a_rewind_to_a_later_step_is_refused(self, desk: Desk) -> None:
+        claim = desk.keep(desk.advance(desk.take_in()), '"chunk"')
+        with pytest.raises(StoreError, match="'a' stands at 'chunk' and cannot be rewound to 'embed', which is later"):
+            desk.store.rewind(desk.plan, claim, to="embed", who="ann", reason="why")
+        assert desk.standing().checkpoint == claim.checkpoint
+        assert desk.verbs(claim) == []
+        desk.advance(claim)
 
     def test_a_rewind_happens_once(self, desk: Desk) -> None:
         claim = desk.advance(desk.take_in())
