@@ -85,7 +85,7 @@ class Upkeep(Base):
             if self._stands_at_a_gate(plan, row):
                 self._pass_gate(plan, row, now)
             else:
-                self._change(row, state="waiting", due_at=now, reason="", moved_at=now)
+                self._change(row, state="waiting", due_at=now, reason="")
             return True
 
     def _stands_at_a_gate(self, plan: Plan, row: DocumentRow) -> bool:

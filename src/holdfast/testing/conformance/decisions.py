@@ -42,6 +42,15 @@ class DecisionConformance(Conformance):
         assert (here.state, here.reason, here.due_at) == ("waiting", "", desk.clock())
         assert here.checkpoint == Checkpoint(0, "extract", 2, 1)
 
+    def test_a_cursor_ages_on_while_its_document_is_paused_and_resumed(self, desk: Desk) -> None:
+        claim = desk.keep(desk.take_in(), "1", "2")
+        moved_at = desk.clock()
+        desk.give_back(claim, state="paused", reason="ask ann")
+        desk.clock.advance(SECOND * 3600)
+        assert _resume(desk, claim)
+        assert desk.standing().moved_at == moved_at
+        assert desk.claim_one().cursor_age == SECOND * 3600
+
     @pytest.mark.parametrize("reason", ["gate keeper is ill", "gate extract: a person has to decide", "gate "])
     def test_a_body_that_paused_goes_on_at_its_own_step_whatever_it_said(self, desk: Desk, reason: str) -> None:
         claim = desk.take_in()
