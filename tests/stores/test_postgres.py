@@ -183,7 +183,7 @@ def asked_of(query: str, desk: Desk) -> dict[str, Any]:
         "find_keys": {"batch_id": 1, "keys": texts([f"key {n}" for n in range(500)])},
         "find": {"key": "key 7"},
         "wake": {"pipeline_id": plan.pipeline_id},
-        "suspects_due": {"pipeline_id": plan.pipeline_id, "suspect": 2},
+        "suspects_due": {"pipeline_id": plan.pipeline_id, "step_ids": step_ids, "batch": None},
     }
     return {"now": None} | asked[query]
 

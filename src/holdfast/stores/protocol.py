@@ -178,8 +178,8 @@ class Upkeep(Protocol):
     def wake(self, plan: Plan) -> int:
         """Lets paused documents wait again whose time has come."""
 
-    def suspects_due(self, plan: Plan) -> bool:
-        """Answers whether a suspect is due."""
+    def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:
+        """Answers whether a suspect is due that `claim_suspect` would give."""
 
     def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:
         """Lets a paused document go on: past the gate if it stands at one. Answers False when it was not paused."""

@@ -118,6 +118,13 @@ class Base:
         rows = self._tables.documents.values()
         return [row for row in rows if row.pipeline_id == plan.pipeline_id and (not named or row.batch_id == named.id)]
 
+    def _due(self, plan: Plan, batch: str | None, now: datetime) -> list[DocumentRow]:
+        """Gives the due documents at steps that the plan knows, by priority, then age."""
+        known = set(plan.step_ids.values())
+        waiting = [row for row in self._documents(plan, batch) if row.state == "waiting" and row.step_id in known]
+        due = [(-row.priority, row.due_at, row) for row in waiting if row.due_at is not None and row.due_at <= now]
+        return [row for _, _, row in sorted(due, key=lambda one: (one[0], one[1], one[2].id))]
+
     def _batch(self, pipeline_id: int | None, name: str) -> BatchRow | None:
         batches = self._tables.batches.values()
         return next((row for row in batches if (row.pipeline_id, row.name) == (pipeline_id, name)), None)

@@ -69,11 +69,10 @@ class Upkeep(Base):
                 self._change(row, state="waiting", reason="")
             return len(rested)
 
-    def suspects_due(self, plan: Plan) -> bool:
+    def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:
         now = self.now()
         with self._reading():
-            waiting = [row for row in self._documents(plan) if row.state == "waiting" and row.crashes >= SUSPECT]
-            return any(row.due_at is not None and row.due_at <= now for row in waiting)
+            return any(row.crashes >= SUSPECT for row in self._due(plan, batch, now))
 
     def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:
         now = self.now()

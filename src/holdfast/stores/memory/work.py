@@ -80,13 +80,6 @@ class Work(Base):
             due = [row for row in self._due(plan, batch, now) if row.crashes >= SUSPECT]
             return self._claim(plan, worker, due[:1], timeouts=timeouts, now=now)
 
-    def _due(self, plan: Plan, batch: str | None, now: datetime) -> list[DocumentRow]:
-        """Gives the due documents at steps that the plan knows, by priority, then age."""
-        known = set(plan.step_ids.values())
-        waiting = [row for row in self._documents(plan, batch) if row.state == "waiting" and row.step_id in known]
-        due = [(-row.priority, row.due_at, row) for row in waiting if row.due_at is not None and row.due_at <= now]
-        return [row for _, _, row in sorted(due, key=lambda one: (one[0], one[1], one[2].id))]
-
     def _claim(
         self, plan: Plan, worker: Worker, due: list[DocumentRow], *, timeouts: Timeouts, now: datetime
     ) -> list[Claim]:

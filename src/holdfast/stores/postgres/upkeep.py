@@ -43,8 +43,13 @@ class Upkeep(Base):
             return 0
         return self._db.writing(lambda db: db.execute(SQL["wake"], asked).rowcount)
 
-    def suspects_due(self, plan: Plan) -> bool:
-        asked = {"pipeline_id": plan.pipeline_id, "now": self._now()}
+    def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:
+        asked = {
+            "pipeline_id": plan.pipeline_id,
+            "step_ids": numbers([*plan.step_ids.values()]),
+            "batch": batch,
+            "now": self._now(),
+        }
         return self._db.reading(lambda db: db.execute(SQL["suspects_due"], asked).fetchone()) == (True,)
 
     def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:

@@ -64,9 +64,14 @@ class Upkeep(Base):
         with self._db.writing() as db:
             return db.execute(SQL["wake"], asked).rowcount
 
-    def suspects_due(self, plan: Plan) -> bool:
+    def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:
         with self._db.reading() as db:
-            asked = {"pipeline_id": plan.pipeline_id, "now": self._now()}
+            asked = {
+                "pipeline_id": plan.pipeline_id,
+                "step_ids": encode_json(list(plan.step_ids.values())),
+                "batch_id": self._batch_id(db, plan.pipeline_id, batch),
+                "now": self._now(),
+            }
             return bool(db.execute(SQL["suspects_due"], asked).fetchone()[0])
 
     def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:

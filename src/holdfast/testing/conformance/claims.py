@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.model import Checkpoint
 from holdfast.core.moves import LOST
@@ -230,6 +231,23 @@ class SuspectConformance(Conformance):
         desk.crash(times=2)
         (claim,) = desk.store.claim_suspect(desk.plan, desk.worker, batch="april")
         assert claim.key == "b"
+
+    def test_a_suspect_of_another_batch_is_not_due(self, desk: Desk) -> None:
+        desk.submit("a", batch="march")
+        desk.submit("b", batch="april")
+        desk.crash()
+        desk.finish(desk.claim_one(batch="april"))
+        desk.crash()
+        assert desk.store.suspects_due(desk.plan)
+        assert desk.store.suspects_due(desk.plan, batch="march")
+        assert not desk.store.suspects_due(desk.plan, batch="april")
+        assert not desk.store.suspects_due(desk.plan, batch="may")
+
+    def test_a_suspect_at_a_step_that_the_plan_lacks_is_not_due(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.crash(times=2)
+        later = {name: number for name, number in desk.plan.step_ids.items() if name != "extract"}
+        assert not desk.store.suspects_due(replace(desk.plan, step_ids=later))
 
     def test_a_suspect_is_due_when_its_time_has_come(self, desk: Desk) -> None:
         desk.submit("a")

@@ -329,6 +329,7 @@ class Lockstep(RuleBasedStateMachine):
             store.next_due(plan),
             store.running(plan),
             store.suspects_due(plan),
+            store.suspects_due(plan, batch="march"),
             store.shape("papers"),
             [store.find(key) for key in "ab"],
         )
