@@ -4,6 +4,7 @@ HoldfastError
 ├── DefinitionError        a pipeline was written wrongly; raised while it is written
 ├── PlanRefused            documents stand at steps that this pipeline no longer has
 ├── DuplicateKey           one submit named the same document twice
+├── UnknownBatch           no batch of that name
 ├── UnknownDocument        no document of that name
 ├── LeaseLost              another worker holds the document now; nothing was written
 ├── StoreError
@@ -29,6 +30,7 @@ Signal                     not errors: what a body says by raising
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 
@@ -46,6 +48,14 @@ class PlanRefused(HoldfastError):
 
 class DuplicateKey(HoldfastError):
     """One submit named the same document twice. Its earlier, whole slices stay submitted."""
+
+
+class UnknownBatch(HoldfastError):
+    """There is no batch of that name in that pipeline."""
+
+    def __init__(self, pipeline: str, batch: str, known: Sequence[str]) -> None:
+        has = f"it has: {', '.join(known)}" if known else "it has none yet"
+        super().__init__(f"pipeline {pipeline!r} has no batch {batch!r}; {has}")
 
 
 class UnknownDocument(HoldfastError):

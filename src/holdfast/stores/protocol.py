@@ -57,7 +57,7 @@ class Intake(Protocol):
         """
 
     def seal(self, pipeline: str, batch: str) -> None:
-        """Closes a batch to new documents."""
+        """Closes a batch to new documents, or raises UnknownBatch."""
 
 
 class Work(Protocol):

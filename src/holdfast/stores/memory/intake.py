@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from holdfast.core.codec import checked_json
-from holdfast.core.errors import StoreError
+from holdfast.core.errors import StoreError, UnknownBatch
 from holdfast.core.model import OPEN_STATES, NewDocument, Plan, Receipt
 from holdfast.core.plan import Shape, refuse_if_stranded
 from holdfast.stores.memory.base import Base
@@ -154,8 +154,12 @@ class Intake(Base):
 
     def seal(self, pipeline: str, batch: str) -> None:
         with self._writing() as tables:
-            row = self._batch(tables.pipelines.get(pipeline), batch)
-            if row and row.state == "open":
+            pipeline_id = tables.pipelines.get(pipeline)
+            row = self._batch(pipeline_id, batch)
+            if row is None:
+                known = [one.name for one in tables.batches.values() if one.pipeline_id == pipeline_id]
+                raise UnknownBatch(pipeline, batch, known)
+            if row.state == "open":
                 tables.batches[row.id] = replace(row, state="sealed")
 
 

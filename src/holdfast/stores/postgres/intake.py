@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.core.codec import checked_json, encode_json
-from holdfast.core.errors import StoreError
+from holdfast.core.errors import StoreError, UnknownBatch
 from holdfast.core.model import NewDocument, Plan, Receipt
 from holdfast.core.plan import Shape, refuse_if_stranded
 from holdfast.stores.parts import sort_out
@@ -84,7 +84,13 @@ class Intake(Base):
         return int(batch_id)
 
     def seal(self, pipeline: str, batch: str) -> None:
-        self._db.writing(lambda db: db.execute(SQL["seal"], {"pipeline": pipeline, "batch": batch}))
+        def seal(db: Db) -> None:
+            known = [row[1] for row in db.execute(SQL["batches"], {"pipeline": pipeline}).fetchall()]
+            if batch not in known:
+                raise UnknownBatch(pipeline, batch, known)
+            db.execute(SQL["seal"], {"pipeline": pipeline, "batch": batch})
+
+        self._db.writing(seal)
 
 
 def _stranded(db: Db, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, tuple[int, list[str]]]:

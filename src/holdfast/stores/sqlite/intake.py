@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.codec import checked_json, decode_json, encode_json
-from holdfast.core.errors import StoreError
+from holdfast.core.errors import StoreError, UnknownBatch
 from holdfast.core.model import NewDocument, Plan, Receipt
 from holdfast.core.plan import Shape, refuse_if_stranded
 from holdfast.stores.parts import sort_out
@@ -80,6 +80,9 @@ class Intake(Base):
 
     def seal(self, pipeline: str, batch: str) -> None:
         with self._db.writing() as db:
+            known = [row[1] for row in db.execute(SQL["batches"], {"pipeline": pipeline}).fetchall()]
+            if batch not in known:
+                raise UnknownBatch(pipeline, batch, known)
             db.execute(SQL["seal"], {"pipeline": pipeline, "batch": batch})
 
 

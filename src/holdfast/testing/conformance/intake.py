@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.errors import CannotKeep, DuplicateKey, StoreError
+from holdfast.core.errors import CannotKeep, DuplicateKey, StoreError, UnknownBatch
 from holdfast.core.model import Checkpoint, NewDocument, Receipt
 from holdfast.core.moves import LOST
 from holdfast.stores.protocol import Store
@@ -174,6 +174,19 @@ class IntakeConformance(Conformance):
         desk.store.seal("papers", "march")
         desk.store.seal("papers", "march")
         assert [batch.state for batch in desk.store.batches("papers")] == ["sealed"]
+
+    def test_sealing_a_batch_that_is_not_there_names_those_that_are(self, desk: Desk, gated: Desk) -> None:
+        desk.submit("a", batch="march")
+        desk.submit("a", batch="april")
+        gated.submit("a", batch="may")
+        with pytest.raises(UnknownBatch, match=r"pipeline 'papers' has no batch 'may'; it has: march, april$"):
+            desk.store.seal("papers", "may")
+        assert {batch.state for batch in desk.store.batches("papers")} == {"open"}
+
+    @pytest.mark.parametrize("pipeline", ["papers", "nowhere"])
+    def test_sealing_a_batch_where_there_are_none_says_so(self, desk: Desk, pipeline: str) -> None:
+        with pytest.raises(UnknownBatch, match=f"pipeline '{pipeline}' has no batch 'may'; it has none yet"):
+            desk.store.seal(pipeline, "may")
 
     def test_a_refused_submit_does_not_open_its_batch(self, desk: Desk) -> None:
         with pytest.raises(DuplicateKey):
