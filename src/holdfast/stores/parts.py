@@ -18,6 +18,8 @@ def sort_out(
     """Sorts documents into new, changed, and a count of unchanged ones. Raises DuplicateKey.
 
     A document that this very part wrote before was committed by a try whose answer was lost: it counts as unchanged.
+    One that an earlier part found unchanged bears no mark of it: that would rewrite every row of every submit that
+    changes nothing.
     """
     new: list[NewDocument] = []
     changed: list[NewDocument] = []
@@ -28,8 +30,8 @@ def sort_out(
         if document.key in seen or (row is not None and row[2] == submission and row[3] != part):
             raise DuplicateKey(
                 f"the key {document.key!r} was named twice in one submit. Keys name documents within a batch: "
-                "give each document its own, or put them in different batches. What came before it is submitted; "
-                "submitting again is safe"
+                "give each document its own, or put them in different batches. Nothing of the slice that names it "
+                "again was taken in; the slices before it stay submitted, and submitting again is safe"
             )
         seen.add(document.key)
         if row is None:

@@ -53,7 +53,9 @@ class Intake(Protocol):
     ) -> Receipt:
         """Takes one slice of a submit in: new keys begin, changed fingerprints open a new generation, the rest stays.
 
-        Raises DuplicateKey when a key was named before in this submission. Repeating a part changes nothing.
+        Raises DuplicateKey, and takes nothing of the slice in, when a key is named twice in it, or was taken in or
+        changed by an earlier part of this submission. A key that earlier parts found unchanged is not remembered: the
+        same content is unchanged once more, other content is a change. Repeating a part changes nothing.
         """
 
     def seal(self, pipeline: str, batch: str) -> None:

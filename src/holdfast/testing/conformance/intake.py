@@ -122,6 +122,33 @@ class IntakeConformance(Conformance):
             desk.store.submit(desk.plan, "march", _documents("a", fingerprint="f3"), submission=7, part=1)
         assert desk.standing().fingerprint == "f2"
 
+    def test_whoever_names_a_key_twice_is_told_what_was_taken_in(self, desk: Desk) -> None:
+        says = "Nothing of the slice that names it again was taken in; the slices before it stay submitted"
+        desk.store.submit(desk.plan, "march", _documents("a", "b"), submission=7, part=0)
+        with pytest.raises(DuplicateKey, match=says):
+            desk.store.submit(desk.plan, "march", _documents("c", "d", "d"), submission=7, part=1)
+        with pytest.raises(DuplicateKey, match=says):
+            desk.store.submit(desk.plan, "march", _documents("c", "b"), submission=7, part=1)
+        assert sorted(one.key for one in desk.store.standings("papers")) == ["a", "b"]
+
+    def test_a_key_that_was_found_unchanged_is_not_remembered_by_later_parts(self, desk: Desk) -> None:
+        desk.submit("a", fingerprint="f1")
+        same, other = _documents("a", fingerprint="f1"), _documents("a", fingerprint="f2")
+        receipts = [
+            desk.store.submit(desk.plan, "march", part, submission=7, part=number)
+            for number, part in enumerate([same, same, other])
+        ]
+        assert receipts == [Receipt(unchanged=1), Receipt(unchanged=1), Receipt(changed=1)]
+
+    def test_a_key_with_two_contents_is_refused_by_the_next_submission_at_the_latest(self, desk: Desk) -> None:
+        desk.submit("a", fingerprint="f1")
+        same, other = _documents("a", fingerprint="f1"), _documents("a", fingerprint="f2")
+        for number, part in enumerate([same, other]):
+            desk.store.submit(desk.plan, "march", part, submission=7, part=number)
+        desk.store.submit(desk.plan, "march", same, submission=8, part=0)
+        with pytest.raises(DuplicateKey, match="'a' was named twice"):
+            desk.store.submit(desk.plan, "march", other, submission=8, part=1)
+
     def test_a_later_submission_may_name_a_key_again(self, desk: Desk) -> None:
         desk.store.submit(desk.plan, "march", _documents("a"), submission=7, part=0)
         assert desk.store.submit(desk.plan, "march", _documents("a"), submission=8, part=1).unchanged == 1
