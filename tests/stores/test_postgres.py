@@ -356,6 +356,50 @@ def test_an_effect_that_writes_through_the_store_is_told_to_use_its_transaction(
     assert "writes through the tx" in str(answer.error)
 
 
+STORE_LIKE = {
+    "a deadlock": psycopg.errors.DeadlockDetected,
+    "a collision": psycopg.errors.SerializationFailure,
+    "a full disk": psycopg.errors.DiskFull,
+    "a server that only reads": psycopg.errors.ReadOnlySqlTransaction,
+}
+
+
+@pytest.mark.parametrize("trouble", STORE_LIKE)
+def test_the_trouble_of_another_database_in_an_effect_is_that_documents_error(
+    desk: Desk, postgres_server: Postgres, trouble: str
+) -> None:
+    error, calls = STORE_LIKE[trouble], []
+
+    def effect(_tx: Tx) -> None:
+        calls.append(trouble)
+        ask(postgres_server.dsn, f"do $$ begin raise '{trouble}' using errcode = '{error.sqlstate}'; end $$")
+
+    desk.submit("a", "b", "c")
+    first, second, third = desk.claim()
+    answers = desk.commit(desk.forward(first), desk.forward(second, effect=effect), desk.forward(third))
+    assert answers[0] == answers[2] == ACCEPTED
+    assert isinstance(answers[1], Refused)
+    assert isinstance(answers[1].error, error)
+    assert len(calls) == 2  # with the others, and alone
+
+
+def test_the_trouble_of_another_database_is_told_as_it_is_in_a_transaction_of_ones_own(
+    desk: Desk, postgres_server: Postgres
+) -> None:
+    with pytest.raises(psycopg.errors.SerializationFailure), desk.store.transaction():
+        ask(postgres_server.dsn, "do $$ begin raise 'elsewhere' using errcode = '40001'; end $$")
+
+
+@pytest.mark.parametrize("effect", ["execute", "executemany"])
+def test_an_effect_that_finds_the_disk_full_stops_the_commit_not_the_document(desk: Desk, effect: str) -> None:
+    full = "do $$ begin raise 'could not extend file' using errcode = 'disk_full'; end $$"
+    run = {"execute": lambda tx: tx.execute(full), "executemany": lambda tx: tx.executemany(full, [()])}
+    claim = desk.take_in()
+    with pytest.raises(StoreFull, match="Make room"):
+        desk.commit(desk.forward(claim, effect=run[effect]))
+    desk.advance(claim)
+
+
 def test_a_constraint_that_is_looked_at_last_refuses_the_one_document_that_broke_it(desk: Desk) -> None:
     with desk.store.transaction() as tx:
         tx.execute("create table mine (word text unique deferrable initially deferred)")

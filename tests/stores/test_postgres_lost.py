@@ -212,6 +212,24 @@ def test_a_connection_lost_within_an_effect_costs_the_document_nothing(
 
 
 @pytest.mark.parametrize("how", CUTS)
+def test_a_lost_connection_costs_the_document_nothing_whatever_the_effect_makes_of_it(
+    far: Desk, desk: Desk, wire: Proxy, how: Cut
+) -> None:
+    desk.sql("create table notes (text text)")
+
+    def effect(tx: Tx) -> None:
+        try:
+            tx.execute("insert into notes values ('note')")
+        except Exception as error:
+            raise ValueError("cannot note it") from error
+
+    claim = far.take_in()
+    wire.cut(how, "insert into notes")
+    assert far.commit(far.forward(claim, effect=effect)) == [ACCEPTED]
+    assert desk.sql("select text from notes") == [("note",)]
+
+
+@pytest.mark.parametrize("how", CUTS)
 def test_nobody_holds_what_a_claim_did_not_hand_out(far: Desk, wire: Proxy, how: Cut) -> None:
     far.submit("a", "b", "c", "d")
     wire.cut(how, COMMIT)

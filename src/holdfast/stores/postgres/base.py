@@ -43,7 +43,7 @@ class Base:
     @contextmanager
     def transaction(self) -> Iterator[Tx]:
         with self._db.transaction() as db:
-            yield Tx(db)
+            yield Tx(db, self._db.name)
 
     def rest(self) -> None:
         self._db.rest()

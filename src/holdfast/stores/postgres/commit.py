@@ -20,7 +20,7 @@ from holdfast.core.moves import ACCEPTED, LOST, Answer, Move
 from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
 from holdfast.stores.postgres.arrays import bytes_, numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, Base, plain
-from holdfast.stores.postgres.connection import ConnectionLost, Db, Tx, own_words
+from holdfast.stores.postgres.connection import ConnectionLost, Db, Tx
 from holdfast.stores.rows import BIG, ItemRow, as_blob, blob_hash, item_rows
 
 REFUSALS = (IntegrityError, DataError, RaiseException, ProgramLimitExceeded, StatementTooComplex)
@@ -99,13 +99,17 @@ class Commit(Base):
         _each(db, "drop_items", done)
 
     def _run_effects(self, db: Db, moves: Sequence[Move], lost: set[int]) -> None:
-        tx = Tx(db)
+        tx = Tx(db, self._db.name)
 
         def run(move: Move) -> None:
             if move.effect is None or move.claim.document_id in lost:
                 return
-            with own_words(db, self._db.name):
+            try:
                 move.effect(tx)
+            except Exception as error:
+                if db.closed:  # whatever the effect makes of it
+                    raise ConnectionLost(f"{self._db.name} does not answer any more: {error}") from error
+                raise
             _refuse_a_broken_transaction(db, self._db.name)
 
         run_effects(moves, run)

@@ -76,26 +76,29 @@ class Collided(StoreError):
 
 
 class Tx:
-    """The transaction that effects write through."""
+    """The transaction that effects write through. What goes wrong with it is the store's, all else the effect's own."""
 
     dialect: Literal["sqlite", "postgresql"] = "postgresql"
 
-    __slots__ = ("_db",)
+    __slots__ = ("_db", "_name")
 
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, name: str) -> None:
         self._db = db
+        self._name = name
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
         """Runs one statement and answers psycopg's cursor."""
         refuse_to_end(sql)
-        return self._db.execute(sql, parameters or None)
+        with own_words(self._db, self._name):
+            return self._db.execute(sql, parameters or None)
 
     def executemany(self, sql: str, parameters: Any, /) -> Any:
         """Runs one statement for each of many parameters, in one round trip."""
         refuse_to_end(sql)
-        cursor = self._db.cursor()
-        cursor.executemany(sql, parameters)
-        return cursor
+        with own_words(self._db, self._name):
+            cursor = self._db.cursor()
+            cursor.executemany(sql, parameters)
+            return cursor
 
 
 class Link(NamedTuple):
@@ -144,12 +147,11 @@ class Connections:
     def transaction(self, begin: str = BEGIN) -> Iterator[Db]:
         """One transaction, committed at the end. Whether it was is known, also when the connection is lost then."""
         db, xid = self.again(lambda: self._begin(begin))
-        with own_words(db, self.name):
-            try:
-                yield db
-            except BaseException:
-                _roll_back(db)
-                raise
+        try:
+            yield db
+        except BaseException:
+            _roll_back(db)
+            raise
         try:
             with own_words(db, self.name):
                 _commit(db)
@@ -186,7 +188,7 @@ class Connections:
     def _transact(self, begin: str, work: Callable[[Db], T]) -> T:
         def attempt() -> T:
             with self.transaction(begin) as db:
-                return work(db)
+                return self._ask(db, work)
 
         return self.again(attempt)
 
