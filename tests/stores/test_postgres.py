@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from time import sleep
 from typing import Any
 
 import psycopg
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import holdfast
 from holdfast.core.errors import (
     BodyError,
     SchemaNewer,
@@ -398,6 +400,71 @@ def test_an_effect_that_finds_the_disk_full_stops_the_commit_not_the_document(de
     with pytest.raises(StoreFull, match="Make room"):
         desk.commit(desk.forward(claim, effect=run[effect]))
     desk.advance(claim)
+
+
+@pytest.fixture
+def impatient(postgres_url: str, clock: ManualClock) -> Iterator[Desk]:
+    """A desk whose server ends transactions that are idle for half a second."""
+    store = PostgresStore(f"{postgres_url}?options=-c%20idle_in_transaction_session_timeout%3D500ms")
+    yield Desk(store, clock)
+    store.close()
+
+
+def dawdles(_tx: Tx) -> None:
+    sleep(0.8)
+
+
+def dawdles_and_writes(tx: Tx) -> None:
+    sleep(0.8)
+    tx.execute("select 1")
+
+
+def dawdles_and_makes_little_of_it(tx: Tx) -> None:
+    with suppress(StoreError):
+        dawdles_and_writes(tx)
+    raise ValueError("something went wrong")
+
+
+@pytest.mark.parametrize("effect", [dawdles, dawdles_and_writes, dawdles_and_makes_little_of_it])
+def test_an_effect_that_the_server_does_not_wait_for_fails_its_document_alone(impatient: Desk, effect: Effect) -> None:
+    impatient.submit("a", "b", "c")
+    first, slow, last = impatient.claim()
+    answers = impatient.commit(
+        impatient.forward(first, effect=writes_a_row),
+        impatient.forward(slow, effect=effect),
+        impatient.forward(last, effect=writes_a_row),
+    )
+    assert answers[0] == answers[2] == ACCEPTED
+    assert isinstance(answers[1], Refused)
+    assert isinstance(answers[1].error, BodyError)
+    assert "idle for 0.5 s at most (idle_in_transaction_session_timeout)" in str(answers[1].error)
+    assert "Effects must be short" in str(answers[1].error)
+    assert impatient.sql("select count(*) from rows_of_ours") == [(2,)]
+    impatient.advance(slow)
+
+
+def test_effects_that_only_together_are_too_slow_all_commit(impatient: Desk) -> None:
+    impatient.submit(*"abcdefg")
+    moves = [impatient.forward(claim, effect=lambda _: sleep(0.2)) for claim in impatient.claim()]
+    assert impatient.commit(*moves) == [ACCEPTED] * 7
+
+
+def test_a_worker_goes_on_when_the_server_did_not_wait_for_an_effect(impatient: Desk) -> None:
+    pipeline = holdfast.Pipeline("slow")
+
+    @pipeline.step(retry=holdfast.Retry(attempts=1))
+    def send(_doc: holdfast.Document) -> int:
+        return 1
+
+    @send.effect
+    def sent(tx: Tx, doc: holdfast.Document, _value: int) -> None:
+        if doc.key == "b":
+            dawdles(tx)
+
+    holdfast.submit(pipeline, impatient.store, batch="march", documents=[(key, None) for key in "abc"])
+    report = holdfast.drain(pipeline, impatient.store)
+    assert (report.done, report.dead) == (2, 1)
+    assert "Effects must be short" in impatient.store.standing("slow", "march", "b").reason
 
 
 def test_a_constraint_that_is_looked_at_last_refuses_the_one_document_that_broke_it(desk: Desk) -> None:

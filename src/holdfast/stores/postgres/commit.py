@@ -7,6 +7,7 @@ rarer things that are committed beside items, is a transaction of several.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any
 
 from psycopg import DataError, IntegrityError
@@ -99,18 +100,26 @@ class Commit(Base):
         _each(db, "drop_items", done)
 
     def _run_effects(self, db: Db, moves: Sequence[Move], lost: set[int]) -> None:
-        tx = Tx(db, self._db.name)
+        tx, limit = Tx(db, self._db.name), self._db.idle_limit
+        heard_at = monotonic()
 
         def run(move: Move) -> None:
+            nonlocal heard_at
             if move.effect is None or move.claim.document_id in lost:
                 return
             try:
                 move.effect(tx)
+                _refuse_a_broken_transaction(db, self._db.name)
+                if monotonic() - heard_at > limit / 10:
+                    tx.execute("select 1")  # the server counts anew, or turns out to have ended the transaction
+                    heard_at = monotonic()
             except Exception as error:
-                if db.closed:  # whatever the effect makes of it
+                idle = monotonic() - heard_at
+                if db.closed and idle >= limit:
+                    raise _not_waited_for(idle, limit) from error
+                if db.closed and not isinstance(error, ConnectionLost):  # whatever the effect makes of it
                     raise ConnectionLost(f"{self._db.name} does not answer any more: {error}") from error
                 raise
-            _refuse_a_broken_transaction(db, self._db.name)
 
         run_effects(moves, run)
 
@@ -235,3 +244,11 @@ def _refuse_a_broken_transaction(db: Db, name: str) -> None:
         raise BodyError("an effect passed over an error of the database; PostgreSQL keeps nothing after one")
     if status != TransactionStatus.INTRANS:
         raise BodyError("an effect ended the transaction it was given; it must leave commit and rollback alone")
+
+
+def _not_waited_for(idle: float, limit: float) -> BodyError:
+    return BodyError(
+        f"the effect took {idle:.1f} s, and PostgreSQL ended its transaction, which may be idle for {limit:g} s "
+        "at most (idle_in_transaction_session_timeout). Effects must be short: do what takes long in the body of the "
+        "step, and let the effect only write"
+    )

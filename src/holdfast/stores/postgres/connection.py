@@ -52,11 +52,13 @@ OPTIONS: dict[str, Any] = {
 BEGIN = """
 begin;
 select pg_current_xact_id()::text,
-       set_config('idle_in_transaction_session_timeout',
-                  coalesce(nullif(current_setting('idle_in_transaction_session_timeout'), '0'), '30s'), true)
+       extract(epoch from set_config(
+         'idle_in_transaction_session_timeout',
+         coalesce(nullif(current_setting('idle_in_transaction_session_timeout'), '0'), '30s'), true)::interval)::float8
 """
 """A worker that is stopped in the middle of a transaction must not keep its rows locked for ever: for this transaction
-alone, unless the database has a limit of its own, the server ends it after a while, and others may have them."""
+alone, unless the database has a limit of its own, the server ends it after a while, and others may have them. It says
+after how many seconds."""
 BEGIN_TO_READ = "begin isolation level repeatable read, read only; select '0'"
 FATE = "select pg_xact_status(%(xid)s::xid8)"
 DISMISS = """
@@ -119,6 +121,7 @@ class Connections:
 
     def __init__(self, url: str) -> None:
         self.name = _without_password(url)
+        self.idle_limit = float("inf")
         self._url = url
         self._local = threading.local()
         self._opened: dict[threading.Thread, Link] = {}
@@ -196,7 +199,9 @@ class Connections:
         def ask(db: Db) -> tuple[Db, str]:
             begun = db.execute(begin)
             begun.nextset()
-            ((xid, *_),) = begun.fetchall()
+            ((xid, *limit),) = begun.fetchall()
+            if limit:
+                (self.idle_limit,) = limit
             return db, xid
 
         return self._ask(self._idle(), ask)
