@@ -16,7 +16,7 @@ from holdfast.stores import Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing import ManualClock
-from holdfast.testing.conformance import Desk, OpenStore, StoreConformance
+from holdfast.testing.conformance import OpenStore, StoreConformance
 from holdfast.testing.conformance.lockstep import lockstep
 
 
@@ -26,18 +26,11 @@ class TestMemory(StoreConformance):
         store = MemoryStore(clock=clock)
         return lambda: store
 
-    def defer_constraints(self, desk: Desk) -> None:
-        desk.store._effects.execute("pragma foreign_keys = on")
-
 
 class TestSqlite(StoreConformance):
     @pytest.fixture
     def open_store(self, tmp_path: Path, clock: ManualClock) -> OpenStore:
         return lambda: SqliteStore(f"sqlite:///{tmp_path}/store.db?synchronous=normal", clock=clock)
-
-    def defer_constraints(self, desk: Desk) -> None:
-        with desk.store._db.reading() as db:
-            db.execute("pragma foreign_keys = on")
 
 
 @pytest.fixture(scope="module")

@@ -47,6 +47,7 @@ class Base:
         self._lock = threading.RLock()
         self._tables = Tables()
         self._effects = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._effects.execute("pragma foreign_keys = on")
         self._closed = False
 
     def now(self) -> datetime:

@@ -200,8 +200,24 @@ class EffectConformance(Conformance):
         desk.advance(desk.take_in(), effect=effect)
         assert notes() == ["before"]
 
+    def test_an_effect_cannot_refer_to_what_is_not_there(self, desk: Desk) -> None:
+        desk.sql(
+            "create table authors (id integer primary key)",
+            "create table books (author integer not null references authors (id))",
+            "insert into authors values (1)",
+        )
+        desk.submit("a", "b")
+        first, second = desk.claim()
+        answers = desk.commit(
+            desk.forward(first, effect=lambda tx: tx.execute("insert into books values (1)")),
+            desk.forward(second, effect=lambda tx: tx.execute("insert into books values (7)")),
+        )
+        assert answers[0] == ACCEPTED
+        assert isinstance(answers[1], Refused)
+        assert isinstance(answers[1].error, self.forbidden)
+        assert desk.sql("select author from books") == [(1,)]
+
     def test_a_constraint_that_is_deferred_refuses_its_move_and_commits_the_rest(self, desk: Desk) -> None:
-        self.defer_constraints(desk)
         desk.sql(
             "create table authors (id integer primary key)",
             "create table books (author integer references authors (id) deferrable initially deferred)",
