@@ -15,8 +15,8 @@ import holdfast
 from holdfast.core.errors import PlanRefused
 from holdfast.core.model import Checkpoint
 from holdfast.core.moves import Move
+from holdfast.engine.caretaker import Caretaker
 from holdfast.engine.events import Committed, LostClaim
-from holdfast.engine.hand import InHand
 from holdfast.engine.hosts import born, this_host
 from tests.engine.conftest import SOON, Bench
 
@@ -260,18 +260,8 @@ def test_a_worker_that_lost_its_document_writes_nothing(pipeline: holdfast.Pipel
     assert bench.kept("read") == []
 
 
-def test_a_suspect_is_worked_on_alone(
-    pipeline: holdfast.Pipeline, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_suspect_is_worked_on_alone(pipeline: holdfast.Pipeline, bench: Bench) -> None:
     beside: list[int] = []
-    held: set[object] = set()
-    begin = InHand.__init__
-
-    def count(self: InHand, *args: object, **kwargs: object) -> None:
-        begin(self, *args, **kwargs)  # type: ignore[arg-type]
-        held.add(self)
-
-    monkeypatch.setattr(InHand, "__init__", count)
 
     @pipeline.step
     def read(doc: holdfast.Document) -> None:
@@ -284,6 +274,19 @@ def test_a_suspect_is_worked_on_alone(
         db.execute("update hf_document set crashes = 2 where key = 'suspect'")
     assert bench.drain().done == 6
     assert beside == [1]
+
+
+def test_a_suspect_in_another_batch_disturbs_nobody(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    pipeline.step(name="read")(lambda doc: None)
+    bench.submit("suspect")
+    plan = bench.store.declare(pipeline.shape())
+    with bench.store._db.writing() as db:  # type: ignore[attr-defined]
+        db.execute("update hf_document set crashes = 2")
+    me = bench.store.enlist(name="me", host="here", pid=1, born="", lease=timedelta(minutes=1))
+    for batch, disturbs in (("b", True), ("another", False), (None, True)):
+        caretaker = Caretaker(pipeline, bench.store, plan, batch=batch)
+        caretaker.look_after(me, [])
+        assert caretaker.suspects is disturbs
 
 
 def test_a_renamed_step_is_refused_until_the_map_is_declared(bench: Bench) -> None:

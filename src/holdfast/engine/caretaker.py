@@ -18,10 +18,11 @@ UPKEEP = 2.0
 class Caretaker:
     """Reclaims orphans, wakes sleepers and looks out for suspects."""
 
-    def __init__(self, pipeline: Pipeline, store: Store, plan: Plan) -> None:
+    def __init__(self, pipeline: Pipeline, store: Store, plan: Plan, *, batch: str | None = None) -> None:
         self._pipeline = pipeline
         self._store = store
         self._plan = plan
+        self._batch = batch
         self._looked_at = 0.0
         self._tidied_at = monotonic()
         self.suspects = False
@@ -36,7 +37,7 @@ class Caretaker:
         gone = [worker.id for worker, _, _ in self._store.workers() if worker.id != me.id and is_gone(worker)]
         reclaimed = self._store.reclaim(self._plan, who=me.name, verdict=self._verdict, gone=gone)
         self._store.wake(self._plan)
-        self.suspects = self._store.suspects_due(self._plan)
+        self.suspects = self._store.suspects_due(self._plan, batch=self._batch)
         if monotonic() - self._tidied_at > me.lease.total_seconds():
             self._tidied_at = monotonic()
             self._store.surrender(me, keeping=in_hand)

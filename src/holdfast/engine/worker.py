@@ -77,7 +77,7 @@ class Worker:
         self._deadlines = {s.name: s.deadline for s in pipeline.steps if s.deadline is not None}
         self._pace = Pace(pipeline, threads=self.settings.threads, most=self.settings.concurrency)
         self._doors = Doors(pipeline, store, self._plan)
-        self._caretaker = Caretaker(pipeline, store, self._plan)
+        self._caretaker = Caretaker(pipeline, store, self._plan, batch=self.settings.batch)
         self._hand: set[InHand] = set()
         self._jobs: list[tuple[Desk, Call]] = []
         self._group: list[tuple[InHand, Move]] = []

@@ -200,9 +200,6 @@ class Conformance:
     forbidden: tuple[type[Exception], ...] = (sqlite3.IntegrityError,)
     """What the store raises for what a CHECK constraint forbids."""
 
-    def defer_constraints(self, desk: Desk) -> None:
-        """Makes the database look at deferred constraints; some have to be told."""
-
     @pytest.fixture
     def clock(self) -> ManualClock:
         """The clock of every store that a test opens."""

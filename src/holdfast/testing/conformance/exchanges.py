@@ -57,7 +57,6 @@ class ExchangeConformance(Conformance):
         assert [(claim.key, claim.attempts) for claim in claims] == [("c", 1)]
 
     def test_a_constraint_that_is_looked_at_last_takes_nothing_with_it(self, desk: Desk) -> None:
-        self.defer_constraints(desk)
         desk.sql(
             "create table authors (id integer primary key)",
             "create table books (author integer references authors (id) deferrable initially deferred)",
