@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from holdfast.core.document import Document
 from holdfast.core.errors import (
     BodyError,
@@ -54,3 +56,15 @@ __all__ = [
     "submit",
     "work",
 ]
+
+__version__: str
+
+if not TYPE_CHECKING:  # a checker that saw it would take every misspelt name for one of ours
+
+    def __getattr__(name: str) -> str:
+        """Looks the version up when it is asked for: that takes a sixth of the time of the whole import."""
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib.metadata import version
+
+        return version("holdfast")
