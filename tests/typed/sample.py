@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from typing import TypedDict, assert_type
 
 import holdfast
@@ -79,3 +80,12 @@ def look(doc: Document) -> None:
     assert_type(list(doc.each(chunk)), list[str])
     assert_type(count(doc), int)
     assert_type(next(extract(doc)), Page)
+
+
+def run() -> None:
+    with holdfast.open("memory://") as store:
+        holdfast.drain(papers, store, batch="march", threads=2, concurrency=10, listeners=[print])
+        report = holdfast.work(
+            papers, store, budget=timedelta(hours=1), lease=timedelta(minutes=1), grace=timedelta(0), name="ann"
+        )
+        assert_type(report, holdfast.Report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import holdfast
 from holdfast import Document, Pipeline
 
 papers = Pipeline("papers")
@@ -23,3 +24,9 @@ def look(doc: Document) -> None:
 
 @papers.step(size=3)  # wrong: call-overload
 def lost(doc: Document) -> None: ...
+
+
+def run() -> None:
+    with holdfast.open("memory://") as store:
+        holdfast.drain(papers, store, thread=2)  # wrong: call-arg
+        holdfast.work(papers, store, lease=30)  # wrong: arg-type

@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from secrets import randbits
-from typing import Any
+from typing import Any, Unpack
 
 from holdfast.core.codec import checked_json
 from holdfast.core.errors import HoldfastError
@@ -18,7 +18,7 @@ from holdfast.core.pipeline import Pipeline
 from holdfast.engine.budget import Budget, stopping_on_signals
 from holdfast.engine.events import Listener
 from holdfast.engine.report import Report
-from holdfast.engine.settings import Settings
+from holdfast.engine.settings import How, Settings
 from holdfast.engine.worker import Worker
 from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
@@ -60,17 +60,32 @@ def submit(
     return receipt
 
 
-def drain(pipeline: Pipeline, store: Store, *, budget: Budget | timedelta | None = None, **how: Any) -> Report:
+def drain(
+    pipeline: Pipeline,
+    store: Store,
+    *,
+    budget: Budget | timedelta | None = None,
+    listeners: Sequence[Listener] = (),
+    **how: Unpack[How],
+) -> Report:
     """Works until no document of the pipeline waits or runs any more. Ctrl-C and SIGTERM stop it at the next item.
 
     The keywords are those of `work`.
     """
-    worker, limits = _worker(pipeline, store, budget, **how)
+    limits = _limits(budget)
+    worker = Worker(pipeline, store, settings=Settings(**how), budget=limits, listeners=listeners)
     with stopping_on_signals(limits):
         return worker.drain()
 
 
-def work(pipeline: Pipeline, store: Store, *, budget: Budget | timedelta | None = None, **how: Any) -> Report:
+def work(
+    pipeline: Pipeline,
+    store: Store,
+    *,
+    budget: Budget | timedelta | None = None,
+    listeners: Sequence[Listener] = (),
+    **how: Unpack[How],
+) -> Report:
     """Works for ever, or until the budget is over. Ctrl-C and SIGTERM stop it at the next item.
 
     batch        only the documents of this batch
@@ -81,21 +96,14 @@ def work(pipeline: Pipeline, store: Store, *, budget: Budget | timedelta | None 
     name         what the worker is called in the journal
     listeners    functions that are called with every event of the engine
     """
-    worker, limits = _worker(pipeline, store, budget, **how)
+    limits = _limits(budget)
+    worker = Worker(pipeline, store, settings=Settings(**how), budget=limits, listeners=listeners)
     with stopping_on_signals(limits):
         return worker.work()
 
 
-def _worker(
-    pipeline: Pipeline,
-    store: Store,
-    budget: Budget | timedelta | None,
-    *,
-    listeners: Sequence[Listener] = (),
-    **how: Any,
-) -> tuple[Worker, Budget]:
-    limits = budget if isinstance(budget, Budget) else Budget(budget)
-    return Worker(pipeline, store, settings=Settings(**how), budget=limits, listeners=listeners), limits
+def _limits(budget: Budget | timedelta | None) -> Budget:
+    return budget if isinstance(budget, Budget) else Budget(budget)
 
 
 def _new(document: Submittable, priority: int) -> NewDocument:

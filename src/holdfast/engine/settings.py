@@ -6,6 +6,7 @@ import os
 from datetime import timedelta
 from secrets import token_hex
 from socket import gethostname
+from typing import TypedDict
 
 from msgspec import Struct, field
 
@@ -29,3 +30,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.threads < 1 or self.concurrency < 1:
             raise DefinitionError("a worker needs threads and concurrency of at least 1")
+
+
+class How(TypedDict, total=False):
+    """The same fields as keywords of `work` and `drain`, so that editors and type checkers know them."""
+
+    batch: str | None
+    threads: int
+    concurrency: int
+    lease: timedelta
+    grace: timedelta
+    name: str
