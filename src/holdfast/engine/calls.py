@@ -112,4 +112,8 @@ class Rewind(Struct, frozen=True):
     reason: str
 
 
-Request = Compute | Commit | GiveBack | Rewind
+class ReadJournal(Struct, frozen=True):
+    """Tell me what was done to the document so far."""
+
+
+Request = Compute | Commit | GiveBack | Rewind | ReadJournal

@@ -5,7 +5,8 @@ thread, a function with a deadline and a test with a hand-moved clock all drive 
 
     request = next(run)            Compute: start the calls, send a list of events as soon as there are any
     request = run.send(events)     Commit: send the answer of the store
-    request = run.send(answer)     GiveBack: the last one; Rewind: send the claim as it is after it
+    request = run.send(answer)     GiveBack: the last one; Rewind: send the claim as it is after it;
+                                   ReadJournal: send the journal
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from holdfast.core.errors import (
     BodyError,
     CursorExpired,
 )
-from holdfast.core.model import Checkpoint, Claim, Item
+from holdfast.core.model import Checkpoint, Claim, Entry, Item
 from holdfast.core.moves import Accepted, Answer, Effect, Ending, Move, Refused, Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import AnyStep
@@ -38,11 +39,12 @@ from holdfast.engine.calls import (
     Pulled,
     PullStream,
     Raised,
+    ReadJournal,
     Request,
     Rewind,
     RunValue,
 )
-from holdfast.engine.verdicts import Over, judge
+from holdfast.engine.verdicts import Over, judge, place_not_passed
 from holdfast.engine.walk import Walk
 
 Run = Generator[Request, Any, None]
@@ -180,8 +182,18 @@ class Executor:
                 continue
             self.document.step = step.name
             if not (yield from self.compute(AskVerify(step.name))):
-                yield from self._rewind(step.name, f"the work of {step.name} is gone")
+                yield from self._redo(step)
                 return
+
+    def _redo(self, step: AnyStep) -> Run:
+        """Rewinds to a step whose work is gone. If that was of no use the last time, a person has to look."""
+        journal: Sequence[Entry] = yield ReadJournal()
+        place = place_not_passed(self.pipeline, step, self.at, journal)
+        if place is None:
+            yield from self._rewind(step.name, f"the work of {step.name} is gone")
+            return
+        reason = f"the work of {step.name} is gone again, before the document got past {place}: a person has to decide"
+        raise Over(Ending(self.claim, self.who, "paused", "pause", costs="nothing", reason=reason))
 
     def _refuse_expired(self, step: AnyStep) -> Run:
         lives = step.options.cursor_expires

@@ -1,14 +1,16 @@
-"""What becomes of a document after an error."""
+"""What becomes of a document after an error, or when the work of a step is gone."""
 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from holdfast.core.errors import BodyCrashed, BodyError, Pause, RetryLater, StoreError
-from holdfast.core.model import Claim, Failure
+from holdfast.core.model import Checkpoint, Claim, Entry, Failure
 from holdfast.core.moves import Ending
+from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import LONGEST, retry_after
 from holdfast.core.step import AnyStep
 
@@ -42,6 +44,36 @@ def judge(step: AnyStep, error: BaseException, *, claim: Claim, who: str, attemp
         return Ending(claim, who, "dead", "fail", costs=costs, failure=failure, step=step.name)
     delay = max(retry.wait(max(attempts, crashes, 1)), retry_after(error) or timedelta(0))
     return Ending(claim, who, "waiting", "fail", delay, costs=costs, failure=failure, step=step.name)
+
+
+def place_not_passed(pipeline: Pipeline, step: AnyStep, at: Checkpoint, journal: Sequence[Entry]) -> str | None:
+    """Names the place from which the document was rewound to this step before, if it did not get past it since.
+
+    It is the journal that knows: a rewind and its line are one transaction, so no kill comes between. Whatever a person
+    decided, and whatever changed in the document, begins anew; a gate that is passed does not.
+    """
+    for entry in reversed(journal):
+        if _begins_anew(pipeline, entry):
+            return None
+        if entry.verb == "rewind" and entry.detail["to"] == step.name:
+            place, cursor = entry.detail["from"], entry.detail["cursor"]
+            behind = [one.name for one in pipeline.behind(at.step or "")]
+            if place not in behind and not (place == at.step and _is_further(at.cursor, cursor)):
+                return str(place)
+    return None
+
+
+def _begins_anew(pipeline: Pipeline, entry: Entry) -> bool:
+    if entry.verb == "resume":
+        step = entry.step or ""
+        return step not in pipeline or pipeline[step].kind != "gate"
+    return entry.verb in ("redrive", "change")
+
+
+def _is_further(cursor: Any, before: Any) -> bool:
+    """Of cursors that are not numbers nobody can say."""
+    now, then = cursor or 0, before or 0
+    return isinstance(now, (int, float)) and isinstance(then, (int, float)) and now > then
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -22,7 +22,7 @@ from holdfast.core.moves import Accepted, Answer, Ending, Lost, Move, rewound
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.bodies import Desk, StoreReader
 from holdfast.engine.budget import Budget
-from holdfast.engine.calls import Call, Commit, Compute, Event, GiveBack, Raised, Request
+from holdfast.engine.calls import Call, Commit, Compute, Event, GiveBack, Raised, ReadJournal, Request
 from holdfast.engine.caretaker import UPKEEP, Caretaker
 from holdfast.engine.doors import Doors
 from holdfast.engine.events import (
@@ -207,6 +207,8 @@ class Worker:
             self._group.append((desk, request.move))
         elif isinstance(request, GiveBack):
             self._end(desk, request.ending)
+        elif isinstance(request, ReadJournal):
+            self._tell(desk, self.store.journal(desk.claim.document_id))
         else:
             self._rewind(desk, request.to, request.reason)
 
