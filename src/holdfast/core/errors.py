@@ -2,7 +2,7 @@
 
 HoldfastError
 ├── DefinitionError        a pipeline was written wrongly; raised while it is written
-├── PlanRefused            documents stand at steps that this pipeline no longer has
+├── PlanRefused            open documents cannot go on under the pipeline as it is written now
 ├── DuplicateKey           one submit named the same document twice
 ├── UnknownBatch           no batch of that name
 ├── UnknownDocument        no document of that name
@@ -43,7 +43,7 @@ class DefinitionError(HoldfastError):
 
 
 class PlanRefused(HoldfastError):
-    """Documents stand at steps that the pipeline no longer has."""
+    """Open documents cannot go on under the pipeline as it is written now. The message says which, and the way out."""
 
 
 class DuplicateKey(HoldfastError):

@@ -46,7 +46,11 @@ class Intake(Protocol):
     """Takes documents in."""
 
     def declare(self, shape: Shape) -> Plan:
-        """Makes the pipeline known, or raises PlanRefused when open documents stand at steps it lacks."""
+        """Makes the pipeline known. Raises PlanRefused when it cannot take over the documents of an earlier shape.
+
+        That is when open documents stand at steps it lacks, or were begun with its steps in another order, or when
+        `renamed` would send documents back. Dead letters of another order go back to the start, as a new generation.
+        """
 
     def submit(
         self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int

@@ -99,7 +99,7 @@ class Base:
         """Writes one line, beside the document's place."""
         lines = self._tables.journals[row.id]
         plain = decode_json(encode_json(detail))
-        lines[len(lines)] = Entry(now, verb, who, row.generation, self._step_name(row), _json(row.cursor), plain)
+        lines[len(lines)] = Entry(now, verb, who, row.generation, self._step_name(row), from_json(row.cursor), plain)
 
     def _drop_earlier_generations(self, row: DocumentRow) -> None:
         """A document that is done as a later generation needs the items of the earlier ones no more."""
@@ -145,7 +145,7 @@ class Base:
             fingerprint=row.fingerprint,
             priority=row.priority,
             state=row.state,
-            checkpoint=Checkpoint(row.generation, self._step_name(row), _json(row.cursor), row.moves),
+            checkpoint=Checkpoint(row.generation, self._step_name(row), from_json(row.cursor), row.moves),
             attempts=row.attempts,
             crashes=row.crashes,
             reason=row.reason,
@@ -156,5 +156,6 @@ class Base:
         )
 
 
-def _json(text: str | None) -> Any:
+def from_json(text: str | None) -> Any:
+    """Gives the value of a JSON column that may be empty."""
     return None if text is None else decode_json(text)

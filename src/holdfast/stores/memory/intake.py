@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from msgspec.structs import replace
 
 from holdfast.core.codec import checked_json
 from holdfast.core.errors import StoreError, UnknownBatch
-from holdfast.core.model import OPEN_STATES, NewDocument, Plan, Receipt
-from holdfast.core.plan import Shape, refuse_if_stranded
-from holdfast.stores.memory.base import Base
+from holdfast.core.model import OPEN_STATES, NewDocument, Plan, Receipt, State
+from holdfast.core.plan import (
+    REORDERED,
+    Crowd,
+    Orders,
+    Shape,
+    refuse_if_reordered,
+    refuse_if_sent_back,
+    refuse_if_stranded,
+)
+from holdfast.stores.memory.base import Base, from_json
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, StepRow
 from holdfast.stores.parts import sort_out
 
@@ -27,11 +36,15 @@ class Intake(Base):
             for old, new in shape.renamed.items():
                 self._rename_step(pipeline_id, old, new)
             step_ids = {name: self._declare_step(pipeline_id, name) for name in shape.names}
+            orders, pinned = self._orders(pipeline_id), partial(self._pinned, pipeline_id)
+            refuse_if_sent_back(shape, orders, pinned)
             for old, new in shape.renamed.items():
                 self._move_to_step(pipeline_id, old, new)
             refuse_if_stranded(shape, self._stranded(pipeline_id, step_ids))
-            plan_id = self._declare_plan(pipeline_id, shape, now)
-        return Plan(shape.pipeline, pipeline_id, plan_id, step_ids)
+            others = refuse_if_reordered(shape, orders, pinned)
+            plan = Plan(shape.pipeline, pipeline_id, self._declare_plan(pipeline_id, shape, step_ids, now), step_ids)
+            self._begin_dead_letters_anew(plan, others, now)
+        return plan
 
     def _rename_step(self, pipeline_id: int, old: str, new: str) -> None:
         """Gives a step a new name: its number stays, so documents and items follow by themselves."""
@@ -65,13 +78,49 @@ class Intake(Base):
                 stranded[step] = (count + 1, [*keys, row.key][:3])
         return stranded
 
-    def _declare_plan(self, pipeline_id: int, shape: Shape, now: datetime) -> int:
+    def _orders(self, pipeline_id: int) -> Orders:
+        """Gives the steps of every plan that the pipeline had, in order, under their present names."""
+        plans = sorted(self._tables.plans.values(), key=lambda row: (row.declared_at, row.id))
+        steps = self._tables.steps
+        return {row.id: [steps[one].name for one in row.step_ids] for row in plans if row.pipeline_id == pipeline_id}
+
+    def _pinned(self, pipeline_id: int, plan_ids: Sequence[int], states: Sequence[State], step: str | None) -> Crowd:
+        """Finds the documents that are pinned to these plans: how many, and the first three."""
+        step_id = None if step is None else self._step_id(pipeline_id, step)
+        rows = [row for row in self._tables.documents.values() if row.plan_id in plan_ids and row.state in states]
+        keys = [row.key for row in rows if step is None or row.step_id == step_id]
+        return len(keys), keys[:3]
+
+    def _begin_dead_letters_anew(self, plan: Plan, others: Sequence[int], now: datetime) -> None:
+        """Rewinds the dead letters of another order to the start: redriven, they would trip over what they kept."""
+        for row in list(self._tables.documents.values()):
+            if row.state == "dead" and row.plan_id in others:
+                first = next(iter(plan.step_ids))
+                detail = {
+                    "from": self._step_name(row),
+                    "cursor": from_json(row.cursor),
+                    "to": first,
+                    "reason": REORDERED,
+                }
+                anew = self._change(
+                    row,
+                    plan_id=plan.plan_id,
+                    generation=row.generation + 1,
+                    step_id=plan.first,
+                    cursor=None,
+                    moves=row.moves + 1,
+                    reuses=None,
+                    moved_at=now,
+                )
+                self._write_journal(anew, "rewind", who="declare", now=now, detail=detail)
+
+    def _declare_plan(self, pipeline_id: int, shape: Shape, step_ids: dict[str, int], now: datetime) -> int:
         """Remembers the shape; the one declared last is the present one."""
         plans = self._tables.plans
         sought = (pipeline_id, shape.digest())
         same = (row.id for row in plans.values() if (row.pipeline_id, row.shape.digest()) == sought)
         plan_id = next(same, len(plans) + 1)
-        plans[plan_id] = PlanRow(plan_id, pipeline_id, shape, now)
+        plans[plan_id] = PlanRow(plan_id, pipeline_id, shape, tuple(step_ids.values()), now)
         return plan_id
 
     def _step_id(self, pipeline_id: int, name: str) -> int | None:

@@ -88,11 +88,12 @@ class StepRow(Struct, frozen=True):
 
 
 class PlanRow(Struct, frozen=True):
-    """A shape that a pipeline has, or had."""
+    """A shape that a pipeline has, or had, and the numbers of its steps in order."""
 
     id: int
     pipeline_id: int
     shape: Shape
+    step_ids: tuple[int, ...]
     declared_at: datetime
 
 

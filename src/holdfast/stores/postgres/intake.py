@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from holdfast.core.codec import checked_json, encode_json
 from holdfast.core.errors import StoreError, UnknownBatch
-from holdfast.core.model import NewDocument, Plan, Receipt
-from holdfast.core.plan import Shape, refuse_if_stranded
+from holdfast.core.model import NewDocument, Plan, Receipt, State
+from holdfast.core.plan import (
+    REORDERED,
+    Crowd,
+    Orders,
+    Shape,
+    refuse_if_reordered,
+    refuse_if_sent_back,
+    refuse_if_stranded,
+)
 from holdfast.stores.parts import sort_out
 from holdfast.stores.postgres.arrays import numbers, texts
 from holdfast.stores.postgres.base import SQL, Base
@@ -27,19 +37,26 @@ class Intake(Base):
                 db.execute(SQL["rename_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
             for name in shape.names:
                 db.execute(SQL["declare_step"], {"pipeline_id": pipeline_id, "name": name})
+            orders, pinned = _orders(db, pipeline_id), partial(_pinned, db, pipeline_id)
+            refuse_if_sent_back(shape, orders, pinned)
             for old, new in shape.renamed.items():
                 db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
             known: dict[str, int] = dict(db.execute(SQL["steps"], {"pipeline_id": pipeline_id}).fetchall())
             step_ids = {name: known[name] for name in shape.names}
             refuse_if_stranded(shape, _stranded(db, pipeline_id, step_ids))
+            others = refuse_if_reordered(shape, orders, pinned)
             remembered = {
                 "pipeline_id": pipeline_id,
                 "digest": shape.digest(),
                 "shape": encode_json(shape),
+                "step_ids": encode_json(list(step_ids.values())),
                 "now": now,
             }
             ((plan_id,),) = db.execute(SQL["declare_plan"], remembered).fetchall()
-            return Plan(shape.pipeline, pipeline_id, plan_id, step_ids)
+            plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids)
+            if others:
+                _begin_dead_letters_anew(db, plan, others, now)
+            return plan
 
         return self._db.writing(declare)
 
@@ -93,9 +110,36 @@ class Intake(Base):
         self._db.writing(seal)
 
 
-def _stranded(db: Db, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, tuple[int, list[str]]]:
+def _stranded(db: Db, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, Crowd]:
     known = {"pipeline_id": pipeline_id, "step_ids": numbers([*step_ids.values()])}
     return {name: (count, keys) for name, count, keys in db.execute(SQL["stranded"], known).fetchall()}
+
+
+def _orders(db: Db, pipeline_id: int) -> Orders:
+    orders: dict[int, list[str]] = {}
+    for plan_id, step in db.execute(SQL["orders"], {"pipeline_id": pipeline_id}).fetchall():
+        orders.setdefault(plan_id, []).append(step)
+    return orders
+
+
+def _pinned(db: Db, pipeline_id: int, plan_ids: Sequence[int], states: Sequence[State], step: str | None) -> Crowd:
+    asked = {"plan_ids": numbers(plan_ids), "states": texts(states), "step": step}
+    ((count, keys),) = db.execute(SQL["pinned"], asked | {"pipeline_id": pipeline_id}).fetchall()
+    return count, keys
+
+
+def _begin_dead_letters_anew(db: Db, plan: Plan, others: Sequence[int], now: datetime | None) -> None:
+    asked = {
+        "pipeline_id": plan.pipeline_id,
+        "plan_id": plan.plan_id,
+        "others": numbers(others),
+        "step_id": plan.first,
+        "first": next(iter(plan.step_ids)),
+        "reason": REORDERED,
+        "now": now,
+    }
+    db.execute(SQL["journal_dead_anew"], asked)
+    db.execute(SQL["begin_dead_anew"], asked)
 
 
 def _columns(documents: Sequence[NewDocument]) -> dict[str, Any]:

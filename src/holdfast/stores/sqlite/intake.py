@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from sqlite3 import Connection
 from typing import Any
 
@@ -10,8 +11,16 @@ import msgspec
 
 from holdfast.core.codec import checked_json, decode_json, encode_json
 from holdfast.core.errors import StoreError, UnknownBatch
-from holdfast.core.model import NewDocument, Plan, Receipt
-from holdfast.core.plan import Shape, refuse_if_stranded
+from holdfast.core.model import NewDocument, Plan, Receipt, State
+from holdfast.core.plan import (
+    REORDERED,
+    Crowd,
+    Orders,
+    Shape,
+    refuse_if_reordered,
+    refuse_if_sent_back,
+    refuse_if_stranded,
+)
 from holdfast.stores.parts import sort_out
 from holdfast.stores.sqlite.base import SQL, Base
 
@@ -28,19 +37,26 @@ class Intake(Base):
                 db.execute(SQL["rename_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
             for name in shape.names:
                 db.execute(SQL["declare_step"], {"pipeline_id": pipeline_id, "name": name})
+            orders, pinned = _orders(db, pipeline_id), partial(_pinned, db, pipeline_id)
+            refuse_if_sent_back(shape, orders, pinned)
             for old, new in shape.renamed.items():
                 db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
             known = dict(db.execute(SQL["steps"], {"pipeline_id": pipeline_id}).fetchall())
             step_ids = {name: known[name] for name in shape.names}
             refuse_if_stranded(shape, _stranded(db, pipeline_id, step_ids))
+            others = refuse_if_reordered(shape, orders, pinned)
             remembered = {
                 "pipeline_id": pipeline_id,
                 "digest": shape.digest(),
                 "shape": encode_json(shape),
+                "step_ids": encode_json(list(step_ids.values())),
                 "now": now,
             }
             (plan_id,) = db.execute(SQL["declare_plan"], remembered).fetchone()
-        return Plan(shape.pipeline, pipeline_id, plan_id, step_ids)
+            plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids)
+            if others:
+                _begin_dead_letters_anew(db, plan, others, now)
+        return plan
 
     def submit(
         self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int
@@ -86,9 +102,38 @@ class Intake(Base):
             db.execute(SQL["seal"], {"pipeline": pipeline, "batch": batch})
 
 
-def _stranded(db: Connection, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, tuple[int, list[str]]]:
+def _stranded(db: Connection, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, Crowd]:
     known = {"pipeline_id": pipeline_id, "step_ids": encode_json(list(step_ids.values()))}
     return {name: (count, decode_json(keys)) for name, count, keys in db.execute(SQL["stranded"], known).fetchall()}
+
+
+def _orders(db: Connection, pipeline_id: int) -> Orders:
+    orders: dict[int, list[str]] = {}
+    for plan_id, step in db.execute(SQL["orders"], {"pipeline_id": pipeline_id}).fetchall():
+        orders.setdefault(plan_id, []).append(step)
+    return orders
+
+
+def _pinned(
+    db: Connection, pipeline_id: int, plan_ids: Sequence[int], states: Sequence[State], step: str | None
+) -> Crowd:
+    asked = {"plan_ids": encode_json(list(plan_ids)), "states": encode_json(list(states)), "step": step}
+    count, keys = db.execute(SQL["pinned"], asked | {"pipeline_id": pipeline_id}).fetchone()
+    return count, decode_json(keys)
+
+
+def _begin_dead_letters_anew(db: Connection, plan: Plan, others: Sequence[int], now: int) -> None:
+    asked = {
+        "pipeline_id": plan.pipeline_id,
+        "plan_id": plan.plan_id,
+        "others": encode_json(list(others)),
+        "step_id": plan.first,
+        "first": next(iter(plan.step_ids)),
+        "reason": REORDERED,
+        "now": now,
+    }
+    db.execute(SQL["journal_dead_anew"], asked)
+    db.execute(SQL["begin_dead_anew"], asked)
 
 
 def _rows(documents: Sequence[NewDocument]) -> str:

@@ -53,7 +53,12 @@ from holdfast.testing.conformance.kept import AsideConformance, KeptConformance 
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from holdfast.testing.conformance.limits import LimitConformance  # noqa: E402
 from holdfast.testing.conformance.liveness import LivenessConformance  # noqa: E402
-from holdfast.testing.conformance.plans import PlanConformance, RenameConformance, ShapeConformance  # noqa: E402
+from holdfast.testing.conformance.plans import (  # noqa: E402
+    OrderConformance,
+    PlanConformance,
+    RenameConformance,
+    ShapeConformance,
+)
 from holdfast.testing.conformance.races import RaceConformance  # noqa: E402
 from holdfast.testing.conformance.rewinds import RewindConformance  # noqa: E402
 
@@ -63,6 +68,7 @@ class StoreConformance(
     ChangeConformance,
     PlanConformance,
     RenameConformance,
+    OrderConformance,
     ShapeConformance,
     ClaimConformance,
     AttemptConformance,
@@ -110,6 +116,7 @@ __all__ = [
     "LimitConformance",
     "LivenessConformance",
     "OpenStore",
+    "OrderConformance",
     "PlanConformance",
     "RaceConformance",
     "RedriveConformance",

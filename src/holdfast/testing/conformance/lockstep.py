@@ -34,6 +34,12 @@ SHAPES = (
         {"read": "scan"},
     ),
     Shape("papers", (StepShape("file", "value"), StepShape("end", "gate")), {"read": "file", "scan": "file"}),
+    Shape("papers", (StepShape("file", "value"), StepShape("look", "gate"), StepShape("read", "stream"))),
+    Shape(
+        "papers",
+        (StepShape("scan", "stream"), StepShape("look", "gate"), StepShape("file", "value")),
+        {"read": "scan", "end": "file"},
+    ),
 )
 KEYS = st.sampled_from("abcde")
 BATCHES = st.sampled_from(["march", "april"])

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.errors import PlanRefused
-from holdfast.core.model import Checkpoint
+from holdfast.core.model import Checkpoint, State
 from holdfast.core.moves import ACCEPTED
 from holdfast.core.plan import Shape, StepShape
 from holdfast.stores.protocol import Store
@@ -176,6 +176,119 @@ class RenameConformance(Conformance):
         desk.plan = desk.store.declare(papers("pages", "chunk", "embed", extract="pages"))
         assert desk.claim_one().reuses == {"pages": 0}
         assert desk.items(claim) == [("pages", 0, "1")]
+
+    @pytest.mark.parametrize("state", ["waiting", "paused", "dead"])
+    def test_documents_are_not_sent_back_by_a_rename(self, desk: Desk, state: State) -> None:
+        claim = desk.advance(desk.keep(desk.take_in(), "1"))
+        desk.give_back(claim, state=state)
+        before = desk.standing()
+        with pytest.raises(PlanRefused) as refused:
+            desk.store.declare(papers("extract", "embed", chunk="extract"))
+        assert str(refused.value) == (
+            "renamed={'chunk': 'extract'} would send documents back, over what they kept: 'extract' comes before "
+            "'chunk'.\n  1 at 'chunk', such as 'a'\nName a step that comes after 'chunk', such as 'embed', or bring "
+            "'chunk' back until they are done."
+        )
+        assert desk.standing() == before
+
+    def test_a_step_that_two_were_renamed_to_is_where_the_first_was(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.keep(desk.take_in(), "1")))
+        with pytest.raises(PlanRefused, match="'pages' comes before 'chunk'"):
+            desk.store.declare(papers("pages", "embed", extract="pages", chunk="pages"))
+
+    def test_a_rename_to_an_earlier_step_hinders_nobody_who_does_not_stand_there(self, desk: Desk) -> None:
+        claim = desk.keep(desk.take_in(), "1")
+        desk.give_back(claim)
+        desk.plan = desk.store.declare(papers("extract", "embed", chunk="extract"))
+        assert desk.claim_one().checkpoint == Checkpoint(0, "extract", 1, 1)
+
+
+class OrderConformance(Conformance):
+    """What becomes of documents when the order of the steps changes."""
+
+    @pytest.mark.parametrize("state", ["waiting", "running", "paused"])
+    def test_another_order_is_refused_while_documents_are_open(self, desk: Desk, state: State) -> None:
+        claim = desk.advance(desk.keep(desk.take_in(), "1"))
+        if state != "running":
+            desk.give_back(claim, state=state)
+        before = desk.standing()
+        with pytest.raises(PlanRefused) as refused:
+            desk.store.declare(papers("chunk", "extract", "embed"))
+        assert str(refused.value) == (
+            "pipeline 'papers' has its steps in another order than 1 open document was begun with, such as 'a': "
+            "'extract' came before 'chunk'.\nWhat they have behind them would be done twice or left out. Keep the "
+            "order extract, chunk, embed until they are done or cancelled, or give the pipeline another name."
+        )
+        assert desk.standing() == before
+        assert desk.store.shape("papers") == PAPERS
+        desk.store.declare(PAPERS)
+
+    def test_many_open_documents_are_counted_and_three_named(self, desk: Desk) -> None:
+        desk.submit(*(f"doc-{number}" for number in range(5)))
+        with pytest.raises(PlanRefused, match="5 open documents were begun with, such as 'doc-0', 'doc-1', 'doc-2':"):
+            desk.store.declare(papers("chunk", "extract", "embed"))
+
+    def test_another_order_is_seen_through_renames(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.store.declare(papers("pages", "chunk", "embed", extract="pages"))
+        with pytest.raises(PlanRefused, match="'pages' came before 'chunk'"):
+            desk.store.declare(papers("chunk", "pages", "embed"))
+        with pytest.raises(PlanRefused, match="'chunk' came before 'vectors'"):
+            desk.store.declare(papers("pages", "vectors", "chunk", embed="vectors"))
+
+    def test_more_and_fewer_steps_are_no_other_order(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.store.declare(papers("extract", "clean", "embed", "publish"))
+
+    @pytest.mark.parametrize("state", ["done", "dead", "cancelled"])
+    def test_ended_documents_do_not_hinder_another_order(self, desk: Desk, state: str) -> None:
+        claim = desk.advance(desk.keep(desk.take_in(), "1"))
+        if state == "done":
+            desk.finish(claim)
+        elif state == "dead":
+            desk.bury(claim)
+        else:
+            desk.store.cancel(claim.document_id, who="ann", reason="no")
+        desk.store.declare(papers("chunk", "extract", "embed"))
+
+    def test_a_worker_of_the_old_order_is_refused_once_documents_are_open_under_the_new(self, desk: Desk) -> None:
+        desk.plan = desk.store.declare(papers("chunk", "extract", "embed"))
+        desk.submit("a")
+        with pytest.raises(PlanRefused, match="'chunk' came before 'extract'"):
+            desk.store.declare(PAPERS)
+
+    def test_a_finished_document_that_changed_goes_through_the_new_order(self, desk: Desk) -> None:
+        desk.finish(desk.advance(desk.keep(desk.take_in(), "1")))
+        desk.plan = desk.store.declare(papers("chunk", "extract", "embed"))
+        desk.submit("a", fingerprint="changed")
+        claim = desk.advance(desk.keep(desk.claim_one(), "2"))
+        claim = desk.advance(desk.keep(claim, "3"))
+        assert claim.checkpoint.step == "embed"
+        assert sorted(desk.items(claim)) == [("chunk", 0, "2"), ("extract", 0, "3")]
+        desk.finish(claim)
+
+    def test_a_dead_letter_begins_anew_under_another_order(self, desk: Desk) -> None:
+        claim = desk.advance(desk.keep(desk.take_in(), "1"))
+        desk.bury(desk.keep(claim, "2"))
+        desk.clock.advance(SECOND)
+        desk.plan = desk.store.declare(papers("chunk", "extract", "embed"))
+        here = desk.standing()
+        assert (here.state, here.checkpoint) == ("dead", Checkpoint(1, "chunk", None, 4))
+        assert here.moved_at == desk.clock()
+        line = desk.store.journal(claim.document_id)[-1]
+        assert (line.verb, line.who, line.generation, line.step, line.cursor) == ("rewind", "declare", 1, "chunk", None)
+        assert line.detail == {"from": "chunk", "cursor": 1, "to": "chunk", "reason": "the order of the steps changed"}
+        assert desk.store.redrive(claim.document_id, who="ann", reason="again")
+        claim = desk.claim_one()
+        assert claim.reuses is None
+        desk.finish(desk.advance(desk.keep(desk.advance(desk.keep(claim, "3")), "4")))
+        assert sorted(desk.items(claim)) == [("chunk", 0, "3"), ("extract", 0, "4")]
+
+    def test_a_dead_letter_of_the_same_order_stays_where_it_is(self, desk: Desk) -> None:
+        desk.bury(desk.advance(desk.take_in()))
+        before = desk.standing()
+        desk.store.declare(papers("extract", "chunk", "clean", "embed"))
+        assert desk.standing() == before
 
 
 class ShapeConformance(Conformance):

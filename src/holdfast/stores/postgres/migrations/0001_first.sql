@@ -35,6 +35,7 @@ create table hf_plan (
   pipeline_id bigint not null references hf_pipeline,
   digest text not null,
   shape json not null,
+  step_ids json not null,
   declared_at timestamptz not null,
   unique (pipeline_id, digest)
 );

@@ -31,6 +31,7 @@ create table hf_plan (
   pipeline_id integer not null references hf_pipeline,
   digest text not null,
   shape text not null,
+  step_ids text not null,
   declared_at integer not null,
   unique (pipeline_id, digest)
 );

@@ -1,0 +1,9 @@
+-- Dead letters of another order are journalled before they begin anew.
+insert into hf_journal (document_id, at, verb, who, generation, step, cursor, detail)
+select d.id, coalesce(%(now)s::timestamptz, now()), 'rewind', 'declare', d.generation + 1, %(first)s::text, null,
+       json_build_object('from', s.name, 'cursor', d.cursor, 'to', %(first)s::text, 'reason', %(reason)s::text)
+  from hf_document d
+  join hf_step s on s.id = d.step_id
+ where d.pipeline_id = %(pipeline_id)s
+   and d.plan_id = any(%(others)s::bigint[])
+   and d.state = 'dead'

@@ -1,0 +1,9 @@
+-- Dead letters of another order are journalled before they begin anew.
+insert into hf_journal (document_id, at, verb, who, generation, step, cursor, detail)
+select d.id, :now, 'rewind', 'declare', d.generation + 1, :first, null,
+       json_object('from', s.name, 'cursor', json(d.cursor), 'to', :first, 'reason', :reason)
+  from hf_document d
+  join hf_step s on s.id = d.step_id
+ where d.pipeline_id = :pipeline_id
+   and d.plan_id in (select value from json_each(:others))
+   and d.state = 'dead'
