@@ -115,4 +115,4 @@ def test_a_renamed_step_is_refused_with_the_map_to_declare(holdfast: Run, folder
     (folder / "papers.py").write_text(source.replace("def extract", "def read").replace("extract", "read"))
     told = refused(holdfast, "run", "papers.py")
     assert "2 at 'extract', such as 'docs/a.txt', 'docs/b.txt'" in told
-    assert "renamed={'extract': ...}" in told
+    assert "Pipeline('papers', renamed={'extract': 'read'})" in told

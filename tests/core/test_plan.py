@@ -31,18 +31,69 @@ def test_other_steps_have_other_digests(other: tuple[StepShape, ...]) -> None:
 
 
 def test_nobody_stranded_is_no_reason_to_refuse() -> None:
-    refuse_if_stranded(PAPERS, {})
+    refuse_if_stranded(PAPERS, {}, {})
 
 
 def test_a_refusal_names_documents_steps_and_the_way_out() -> None:
+    orders = {1: ["scan", "ocr", "chunk"]}
     with pytest.raises(PlanRefused) as refused:
-        refuse_if_stranded(PAPERS, {"scan": (12, ["a.pdf", "b.pdf", "c.pdf"]), "ocr": (1, ["d.pdf"])})
+        refuse_if_stranded(PAPERS, {"scan": (12, ["a.pdf", "b.pdf", "c.pdf"]), "ocr": (1, ["d.pdf"])}, orders)
     assert str(refused.value) == (
         "pipeline 'papers' has no longer the steps at which documents stand:\n"
         "  1 at 'ocr', such as 'd.pdf'\n"
         "  12 at 'scan', such as 'a.pdf', 'b.pdf', 'c.pdf'\n"
-        "Its steps are now: extract, chunk. Say at which of these the documents go on: "
-        "Pipeline('papers', renamed={'ocr': ..., 'scan': ...}), or bring the steps back."
+        "Its steps are now: extract, chunk.\n"
+        "If this is where they go on, write Pipeline('papers', renamed={'scan': 'extract', 'ocr': 'chunk'}); otherwise "
+        "name other steps, or bring the old ones back until the documents are done."
+    )
+
+
+def suggested(now: str, before: str, **renamed: str) -> str:
+    """What is suggested when a document stands at each step that is gone."""
+    shape = Shape("p", tuple(StepShape(name, "value") for name in now.split()), renamed)
+    gone = {name: (1, ["a"]) for name in before.split() if name not in now.split()}
+    with pytest.raises(PlanRefused) as refused:
+        refuse_if_stranded(shape, gone, {7: ["extract", "other"], 8: before.split()})
+    return str(refused.value).partition(f"{', '.join(shape.names)}.\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "map_"),
+    [
+        ("fetch normalise", "fetch tidy", "{'tidy': 'normalise'}"),
+        ("pages chunks embed", "extract chunk embed", "{'chunk': 'chunks', 'extract': 'pages'}"),
+        ("chunks pages embed", "chunk page embed", "{'chunk': 'chunks', 'page': 'pages'}"),
+        ("extract embed", "extract chunk embed", "{'chunk': 'embed'}"),
+        ("extract embed publish", "extract chunk embed", "{'chunk': 'embed'}"),
+        ("extract split index", "extract chunk clean index", "{'chunk': 'split', 'clean': 'index'}"),
+        ("reckon recognise", "recognize store", "{'recognize': 'recognise'}"),
+        ("extract vector", "extract chunk vectors", "{'vectors': 'vector', 'chunk': 'vector'}"),
+        (
+            "vector",
+            "scan extract chunk vectors",
+            "{'vectors': 'vector', 'chunk': 'vector', 'extract': 'vector', 'scan': 'vector'}",
+        ),
+    ],
+)
+def test_a_refusal_suggests_the_new_name_or_the_step_that_comes_next(now: str, before: str, map_: str) -> None:
+    assert suggested(now, before).startswith(f"If this is where they go on, write Pipeline('p', renamed={map_});")
+
+
+def test_a_refusal_keeps_what_was_renamed_before() -> None:
+    assert "renamed={'read': 'extract', 'chunk': 'split'}" in suggested(
+        "extract split", "extract chunk", read="extract"
+    )
+
+
+def test_a_refusal_never_suggests_to_go_back() -> None:
+    assert suggested("extract", "extract embed") == (
+        "Nothing comes after 'embed' any more: bring it back until its documents are done."
+    )
+
+
+def test_documents_that_are_held_are_told_apart() -> None:
+    assert suggested("chunk", "extract chunk", extract="chunk") == (
+        "'extract' is renamed already, but workers of the earlier shape hold its documents: stop them, then try again."
     )
 
 

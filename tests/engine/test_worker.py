@@ -306,7 +306,7 @@ def test_a_renamed_step_is_refused_until_the_map_is_declared(bench: Bench) -> No
     new = holdfast.Pipeline("p")
     new.step(read.body)
     new.step(name="recognise")(lambda doc: "done")
-    with pytest.raises(PlanRefused, match=r"1 at 'ocr', such as 'a'[\s\S]*renamed="):
+    with pytest.raises(PlanRefused, match=r"1 at 'ocr', such as 'a'[\s\S]*renamed=\{'ocr': 'recognise'\}"):
         holdfast.drain(new, bench.store)
 
     mapped = holdfast.Pipeline("p", renamed={"ocr": "recognise"})

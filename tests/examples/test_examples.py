@@ -45,6 +45,7 @@ def test_a_cursor_that_expired_begins_anew_and_one_that_did_not_goes_on(tmp_path
 def test_a_renamed_step_is_refused_then_declared(tmp_path: Path) -> None:
     said = run(tmp_path, EXAMPLES / "renamed_step.py")
     assert "1 at 'tidy', such as 'a'" in said
+    assert "Pipeline('notes', renamed={'tidy': 'normalise'})" in said
     assert said.count("fetch runs") == 1
     assert "THE TEXT OF A" in said
 

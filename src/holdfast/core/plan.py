@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Literal
@@ -54,18 +54,72 @@ class Shape(Struct, frozen=True):
         return blake2b(encode_json(self.steps).encode(), digest_size=16).hexdigest()
 
 
-def refuse_if_stranded(shape: Shape, stranded: Mapping[str, Crowd]) -> None:
-    """Raises PlanRefused when open documents stand at steps that the shape lacks; says how to declare the map."""
+def refuse_if_stranded(shape: Shape, stranded: Mapping[str, Crowd], orders: Orders) -> None:
+    """Raises PlanRefused when open documents stand at steps that the shape lacks; says which map to declare."""
     if not stranded:
         return
     lines = [f"  {count} at {step!r}, such as {_named(keys)}" for step, (count, keys) in sorted(stranded.items())]
-    example = ", ".join(f"{step!r}: ..." for step in sorted(stranded))
     raise PlanRefused(
         f"pipeline {shape.pipeline!r} has no longer the steps at which documents stand:\n"
-        + "\n".join(lines)
-        + f"\nIts steps are now: {', '.join(shape.names)}. Say at which of these the documents go on: "
-        f"Pipeline({shape.pipeline!r}, renamed={{{example}}}), or bring the steps back."
+        + "\n".join(
+            [*lines, f"Its steps are now: {', '.join(shape.names)}.", *_ways_out(shape, sorted(stranded), orders)]
+        )
     )
+
+
+def _ways_out(shape: Shape, stranded: Sequence[str], orders: Orders) -> Iterator[str]:
+    heirs = _heirs([step for step in stranded if step not in shape.renamed], shape.names, orders)
+    if heirs:
+        yield (
+            f"If this is where they go on, write Pipeline({shape.pipeline!r}, renamed={shape.renamed | heirs}); "
+            "otherwise name other steps, or bring the old ones back until the documents are done."
+        )
+    for step in stranded:
+        if step in shape.renamed:
+            yield (
+                f"{step!r} is renamed already, but workers of the earlier shape hold its documents: stop them, then "
+                "try again."
+            )
+        elif step not in heirs:
+            yield f"Nothing comes after {step!r} any more: bring it back until its documents are done."
+
+
+def _heirs(gone: Sequence[str], now: Sequence[str], orders: Orders) -> dict[str, str]:
+    """Guesses where documents go on whose steps are gone: at the new step in its place, else at the next that is left.
+
+    A new name is taken by the first step that the map leads to it: its own, or the latest, so that nobody is sent back.
+    """
+    renamed: dict[str, str] = {}
+    joined: list[tuple[int, str, str]] = []
+    for step in gone:
+        before = next((order for order in reversed([*orders.values()]) if step in order), [step])
+        place = before.index(step)
+        heir, *later = [name if name in now else None for name in _renamed(before, now)[place:]]
+        if heir:
+            renamed[step] = heir
+        elif heir := next(filter(None, later), None):
+            joined.append((place, step, heir))
+    return renamed | {step: heir for _, step, heir in sorted(joined, reverse=True)}
+
+
+def _renamed(before: Sequence[str], now: Sequence[str]) -> list[str]:
+    """Gives the order as it was, with new names for steps that are gone: the likest of their place, else the first."""
+    from difflib import get_close_matches  # slow to import, and seldom needed
+
+    names = [*before]
+    for alike in (True, False):
+        for place, step in enumerate(before):
+            new = [name for name in _between_neighbours(place, names, now) if name not in names]
+            best = get_close_matches(step, new, n=1) if alike else new[:1]
+            if names[place] not in now and best:
+                names[place] = best[0]
+    return names
+
+
+def _between_neighbours(place: int, names: Sequence[str], now: Sequence[str]) -> Sequence[str]:
+    start = max((now.index(name) + 1 for name in names[:place] if name in now), default=0)
+    stop = min((now.index(name) for name in names[place + 1 :] if name in now), default=len(now))
+    return now[start:stop]
 
 
 def refuse_if_sent_back(shape: Shape, orders: Orders, pinned: Pinned) -> None:

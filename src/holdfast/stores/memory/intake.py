@@ -40,7 +40,7 @@ class Intake(Base):
             refuse_if_sent_back(shape, orders, pinned)
             for old, new in shape.renamed.items():
                 self._move_to_step(pipeline_id, old, new)
-            refuse_if_stranded(shape, self._stranded(pipeline_id, step_ids))
+            refuse_if_stranded(shape, self._stranded(pipeline_id, step_ids), orders)
             others = refuse_if_reordered(shape, orders, pinned)
             plan = Plan(shape.pipeline, pipeline_id, self._declare_plan(pipeline_id, shape, step_ids, now), step_ids)
             self._begin_dead_letters_anew(plan, others, now)

@@ -43,7 +43,7 @@ class Intake(Base):
                 db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
             known: dict[str, int] = dict(db.execute(SQL["steps"], {"pipeline_id": pipeline_id}).fetchall())
             step_ids = {name: known[name] for name in shape.names}
-            refuse_if_stranded(shape, _stranded(db, pipeline_id, step_ids))
+            refuse_if_stranded(shape, _stranded(db, pipeline_id, step_ids), orders)
             others = refuse_if_reordered(shape, orders, pinned)
             remembered = {
                 "pipeline_id": pipeline_id,
