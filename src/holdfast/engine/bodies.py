@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import suppress
+from contextvars import Context
 from datetime import timedelta
 from time import monotonic
 from typing import Any, Protocol, runtime_checkable
@@ -72,6 +73,7 @@ class Desk(Struct, eq=False):
     document: Document
     stopping: Callable[[], bool]
     stream: Generator[Any, None, None] | AsyncGenerator[Any, None] | Closable | None = None
+    context: Context | None = None
 
     def run(self, call: Call) -> Any:
         """Runs a call whose body is plain."""
@@ -79,7 +81,7 @@ class Desk(Struct, eq=False):
         if isinstance(call, RunValue):
             return produced(step, step.body(self.document))
         if isinstance(call, PullStream):
-            return self._pull(step, call)
+            return self.context_of_stream().run(self._pull, step, call)
         if isinstance(call, RunWindow):
             places, values = self.window(step, call.span)
             return over(step, places, step.body(self.document, values)) if places else NOTHING_THERE
@@ -118,6 +120,12 @@ class Desk(Struct, eq=False):
             raise BodyError(f"step {step.name!r} kept one value, not a list, so there are no items to walk over")
         return extent
 
+    def context_of_stream(self) -> Context:
+        """Gives the context variables that a stream keeps over its turns, whichever thread takes them."""
+        if self.stream is None or self.context is None:
+            self.context = Context()
+        return self.context
+
     def _pull(self, step: AnyStep, call: PullStream) -> Pulled:
         collector = Collector(step, call, self.stopping)
         if self.stream is None:
@@ -151,7 +159,7 @@ class Desk(Struct, eq=False):
         stream, self.stream = self.stream, None
         if stream is not None and isinstance(stream, Closable):
             with suppress(Exception):  # one that swallows our goodbye is left to itself: what it gave is safe
-                stream.close()
+                (self.context or Context()).run(stream.close)
 
 
 class Collector:

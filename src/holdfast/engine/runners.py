@@ -170,7 +170,8 @@ class Runners:
 
     def _begin_task(self, desk: Desk, call: Call) -> None:
         assert self._loop is not None
-        task = self._loop.create_task(self._event_async(desk, call))
+        context = desk.context_of_stream() if isinstance(call, PullStream) else None
+        task = self._loop.create_task(self._event_async(desk, call), context=context)
         self._tasks[id(call)] = (task, (desk, call, monotonic()))
         task.add_done_callback(lambda _: self._tasks.pop(id(call), None))
 
