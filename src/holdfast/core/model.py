@@ -67,7 +67,7 @@ class Plan(Struct, frozen=True):
         return names[: names.index(step)]
 
 
-class Checkpoint(Struct, frozen=True):
+class Checkpoint(Struct, frozen=True, gc=False):
     """How far a document is. `step` is the one to run next, None past the last; `moves` counts what led here."""
 
     generation: int
@@ -76,7 +76,7 @@ class Checkpoint(Struct, frozen=True):
     moves: int
 
 
-class Claim(Struct, frozen=True):
+class Claim(Struct, frozen=True, gc=False):
     """The exclusive, expiring right to advance one document, with all a worker needs to do so."""
 
     document_id: int
@@ -92,7 +92,7 @@ class Claim(Struct, frozen=True):
     reuses: dict[str, int] | None = None
 
 
-class Item(Struct, frozen=True):
+class Item(Struct, frozen=True, gc=False):
     """One value that a step kept, at its position."""
 
     step: str

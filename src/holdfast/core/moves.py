@@ -43,7 +43,7 @@ def refuse_to_end(sql: str) -> None:
         raise BodyError("an effect must leave commit and rollback alone: its rows are committed with the checkpoint")
 
 
-class Move(Struct, frozen=True):
+class Move(Struct, frozen=True, gc=False):
     """One forward change of a checkpoint, with the items, the effect and the state that are committed with it."""
 
     claim: Claim

@@ -12,13 +12,13 @@ from holdfast.core.moves import Ending, Move
 from holdfast.core.windows import Span
 
 
-class RunValue(Struct, frozen=True):
+class RunValue(Struct, frozen=True, gc=False):
     """Run a body that returns."""
 
     step: str
 
 
-class PullStream(Struct, frozen=True):
+class PullStream(Struct, frozen=True, gc=False):
     """Take the next items from a body that yields, from this cursor if it does not run yet."""
 
     step: str
@@ -26,14 +26,14 @@ class PullStream(Struct, frozen=True):
     position: int
 
 
-class RunWindow(Struct, frozen=True):
+class RunWindow(Struct, frozen=True, gc=False):
     """Run a body over these items of its source."""
 
     step: str
     span: Span
 
 
-class MeasureExtent(Struct, frozen=True):
+class MeasureExtent(Struct, frozen=True, gc=False):
     """Find out how many items a step kept."""
 
     step: str
@@ -48,7 +48,7 @@ class AskVerify(Struct, frozen=True):
 Call = RunValue | PullStream | RunWindow | MeasureExtent | AskVerify
 
 
-class Produced(Struct, frozen=True):
+class Produced(Struct, frozen=True, gc=False):
     """What a value body or a window gave: the items to keep, and the value for the effect."""
 
     items: Sequence[Item]
@@ -59,7 +59,7 @@ NOTHING_THERE = Produced((), None)
 """What a window gives whose items are all missing: it is done, and has no effect."""
 
 
-class Pulled(Struct, frozen=True):
+class Pulled(Struct, frozen=True, gc=False):
     """What a stream gave: items, where it is now, and whether it ended, well or badly."""
 
     items: Sequence[Item]
@@ -70,7 +70,7 @@ class Pulled(Struct, frozen=True):
     error: BaseException | None = None
 
 
-class Returned(Struct, frozen=True):
+class Returned(Struct, frozen=True, gc=False):
     """A call came back with a result."""
 
     call: Call
@@ -87,13 +87,13 @@ class Raised(Struct, frozen=True):
 Event = Returned | Raised
 
 
-class Compute(Struct, frozen=True):
+class Compute(Struct, frozen=True, gc=False):
     """Start these calls, and tell me as soon as something came back."""
 
     calls: Sequence[Call] = ()
 
 
-class Commit(Struct, frozen=True):
+class Commit(Struct, frozen=True, gc=False):
     """Make this move durable, and tell me the answer."""
 
     move: Move

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-Statement = tuple[str, list[Any]]
+Statement = tuple[str, Sequence[Any] | dict[str, Any]]
 
 ROWS = "/* rows */"
 SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)

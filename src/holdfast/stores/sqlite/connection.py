@@ -118,6 +118,7 @@ class Connections:
         connection.execute(f"pragma synchronous = {self._synchronous}")
         connection.execute("pragma wal_autocheckpoint = 1000")
         connection.execute("pragma cache_size = -16000")
+        connection.execute("pragma temp_store = memory")  # an UPDATE that joins makes a table of its own, every time
         connection.execute("pragma foreign_keys = on")  # an effect could not: within a transaction it does nothing
         return connection, turnstile
 

@@ -1,10 +1,10 @@
--- Moves checkpoints on, and the documents leave their worker: done, or parked at a gate.
+-- Moves checkpoints on, and the documents leave their worker, all alike: done, or parked at a gate.
 update hf_document
-   set step_id = m.column5, cursor = m.column6, state = m.column7, reason = m.column8,
+   set step_id = ?, cursor = ?, state = ?, reason = ?,
        worker_id = null, due_at = null, deadline_at = null,
        moves = moves + 1, attempts = 0, crashes = 0, moved_at = ?
   from (values
-       /* rows */ (?, ?, ?, ?, ?, ?, ?, ?)
+       /* rows */ (?, ?, ?, ?)
        ) as m
  where id = m.column1
    and generation = m.column2
