@@ -45,12 +45,12 @@ class Work(Commit):
     def claim(
         self, plan: Plan, worker: Worker, *, limit: int, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
     ) -> list[Claim]:
-        return self._claim("claim", plan, self._asked(plan, worker, batch, timeouts) | {"limit": limit})
+        return self._claim("find_due", plan, self._asked(plan, worker, batch, timeouts) | {"limit": limit})
 
     def claim_suspect(
         self, plan: Plan, worker: Worker, *, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
     ) -> list[Claim]:
-        return self._claim("claim_suspect", plan, self._asked(plan, worker, batch, timeouts))
+        return self._claim("find_suspect", plan, self._asked(plan, worker, batch, timeouts))
 
     def _asked(self, plan: Plan, worker: Worker, batch: str | None, timeouts: Timeouts) -> dict[str, Any]:
         return {
@@ -72,7 +72,10 @@ class Work(Commit):
         """Claims documents. Gives their rows, which can be read after the commit, and the names of the batches."""
         asked["batch_id"] = self._batch_id(db, asked["pipeline_id"], asked["batch"])
         rows = db.execute(SQL[query], asked).fetchall()
-        return rows, {} if not rows else dict(db.execute("select id, name from hf_batch").fetchall())
+        if not rows:
+            return rows, {}
+        db.execute(SQL["claim"], asked | {"ids": encode_json([row[0] for row in rows])})
+        return rows, dict(db.execute("select id, name from hf_batch").fetchall())
 
     def exchange(
         self,
@@ -89,9 +92,9 @@ class Work(Commit):
         try:
             with self._committing() as db:
                 held = self._write(db, plan, changes)
-                found = self._take(db, "claim", asked)
+                found = self._take(db, "find_due", asked)
         except EffectFailed:
-            return self.commit(plan, moves), self._claim("claim", plan, asked)
+            return self.commit(plan, moves), self._claim("find_due", plan, asked)
         return answers(moves, held), _claims(plan, *found)
 
     def give_back(self, endings: Sequence[Ending]) -> list[bool]:

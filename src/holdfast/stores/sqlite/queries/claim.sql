@@ -1,18 +1,6 @@
--- Due documents become the worker's, by priority, then age. The attempt counts from here.
--- A worker that was given up gets none: they would be taken from it at once, and the crash counted against them.
+-- Documents become the worker's. The attempt counts from here. What was found in this transaction is still there.
 update hf_document
    set state = 'running', worker_id = :worker_id, fence = fence + 1, attempts = attempts + 1, plan_id = :plan_id,
-       due_at = null, deadline_at = :now + json_extract(:timeouts, '$."' || step_id || '"')
- where id in (select id
-                from hf_document
-               where pipeline_id = :pipeline_id
-                 and state = 'waiting'
-                 and due_at <= :now
-                 and crashes < 2
-                 and step_id in (select value from json_each(:step_ids))
-                 and (:batch_id is null or batch_id = :batch_id)
-                 and exists (select 1 from hf_worker where id = :worker_id and gone_at is null)
-               order by priority desc, due_at, id
-               limit :limit)
-returning id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, attempts, crashes,
-          :now - moved_at, reuses, priority
+       due_at = null,
+       deadline_at = iif(:timeouts = '{}', null, :now + json_extract(:timeouts, '$."' || step_id || '"'))
+ where id in (select value from json_each(:ids))
