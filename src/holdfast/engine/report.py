@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from time import monotonic
 
 from msgspec import Struct
@@ -56,10 +57,10 @@ class Tally:
             case Committed(moves):
                 counts["commits"] += 1
                 counts["moves"] += len(moves)
-                for move in moves:
-                    counts["items"] += len(move.items)
-                    if move.state != "running":
-                        counts[move.state] += 1
+                counts["items"] += sum([len(move.items) for move in moves])
+                for state, many in Counter([move.state for move in moves]).items():
+                    if state != "running":
+                        counts[state] += many
             case Claimed(claims):
                 counts["claimed"] += len(claims)
             case GaveBack(endings):

@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from holdfast.core.pipeline import Pipeline
 from holdfast.engine.bodies import Desk
 from holdfast.engine.calls import Call, Event, PullStream, Raised, Returned, RunValue, RunWindow
 from holdfast.stores.protocol import Timeouts
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 MOMENT = 0.002
 """Seconds of work after which a thread helps to commit what it has finished."""
 
+BODIES = (RunValue, PullStream, RunWindow)
+"""The calls that run a body. What else is asked for takes a moment, and runs on a thread."""
+
 Job = tuple[Desk, Call]
 Begun = tuple[Desk, Call, float]
 Result = tuple[Desk, Event]
@@ -34,7 +38,10 @@ Result = tuple[Desk, Event]
 class Runners:
     """Runs calls on threads and on a loop, and hands their results back."""
 
-    def __init__(self, *, threads: int, help_out: Callable[[], object], nursery: Nursery | None = None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, *, threads: int, help_out: Callable[[], object], nursery: Nursery | None = None
+    ) -> None:
+        self._on_loop = {step.name for step in pipeline.steps if step.is_async and step.options.runs_in == "thread"}
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._results: deque[Result] = deque()
         self._bell: SimpleQueue[None] = SimpleQueue()
@@ -50,11 +57,12 @@ class Runners:
 
     def start(self, jobs: Iterable[Job]) -> None:
         """Starts calls."""
-        for desk, call in jobs:
-            if _runs_on_loop(desk, call):
-                self._start_on_loop(desk, call)
+        for job in jobs:
+            _, call = job
+            if call.step in self._on_loop and isinstance(call, BODIES):
+                self._start_on_loop(*job)
             else:
-                self._jobs.put((desk, call))
+                self._jobs.put(job)
 
     @property
     def have_results(self) -> bool:
@@ -187,13 +195,6 @@ class Runners:
             event = Raised(call, error)
         self._results.append((desk, event))
         self._bell.put(None)
-
-
-def _runs_on_loop(desk: Desk, call: Call) -> bool:
-    step = desk.pipeline[call.step]
-    if not step.is_async or step.options.runs_in == "process":  # a child has a loop of its own
-        return False
-    return isinstance(call, (RunValue, PullStream, RunWindow))
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

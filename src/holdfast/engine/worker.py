@@ -146,7 +146,7 @@ class Worker:
     @contextmanager
     def _ready(self) -> Iterator[None]:
         nursery = self._nursery()
-        self._runners = Runners(threads=self.settings.threads, help_out=self._help_out, nursery=nursery)
+        self._runners = Runners(self.pipeline, threads=self.settings.threads, help_out=self._help_out, nursery=nursery)
         self.budget.on_stop = self._runners.nudge
         self._enlist()
         interval = sys.getswitchinterval()
@@ -309,7 +309,7 @@ class Worker:
     def _let_go(self, desk: InHand) -> None:
         self._hand.discard(desk)
         desk.run_of.close()
-        if not desk.calls:
+        if desk.stream is not None and not desk.calls:
             desk.close()
 
     # claiming
