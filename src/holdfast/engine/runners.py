@@ -69,11 +69,6 @@ class Runners:
         """Whether something has come back."""
         return bool(self._results)
 
-    @property
-    def have_jobs(self) -> bool:
-        """Whether calls wait for a thread."""
-        return not self._jobs.empty()
-
     def results(self) -> list[Result]:
         """Gives what has come back."""
         taken: list[Result] = []

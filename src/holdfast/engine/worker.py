@@ -132,8 +132,7 @@ class Worker:
         """Does rounds for a runner that has results, as long as nobody else does."""
         while self._runners.have_results and self._trouble is None:
             if not self._baton.acquire(blocking=False):
-                if not self._runners.have_jobs:
-                    self._runners.nudge()  # whoever has the baton may have heard all it wanted: somebody looks again
+                self._runners.nudge()  # whoever has the baton may have heard all it wanted: somebody looks again
                 return
             try:
                 self._round()
