@@ -37,25 +37,22 @@ MANY_BYTES = 4 * 1024 * 1024
 """A stream is committed after so many items or bytes, however long it asked to wait."""
 
 
-class StoreReader:
+class StoreReader(Struct, gc=False):
     """Reads what earlier steps kept for one document, from the store."""
 
-    __slots__ = ("_plan", "_store", "claim")
-
-    def __init__(self, store: Work, plan: Plan, claim: Claim) -> None:
-        self._store = store
-        self._plan = plan
-        self.claim = claim
+    store: Work
+    plan: Plan
+    claim: Claim
 
     def extent(self, step: str) -> int:
-        return self._store.extent(*self._where(step))
+        return self.store.extent(*self._where(step))
 
     def read(self, step: str, start: int, stop: int) -> Sequence[tuple[int, Kept]]:
-        return self._store.read(*self._where(step), start, stop)
+        return self.store.read(*self._where(step), start, stop)
 
     def _where(self, step: str) -> tuple[int, int, int]:
         generation = (self.claim.reuses or {}).get(step, self.claim.checkpoint.generation)
-        return self.claim.document_id, generation, self._plan.step_ids[step]
+        return self.claim.document_id, generation, self.plan.step_ids[step]
 
 
 @runtime_checkable

@@ -95,9 +95,10 @@ class Executor:
 
     # the three shapes of body
 
-    def _value(self, step: AnyStep) -> Run:
-        produced: Produced = yield from self.compute(RunValue(step.name))
-        yield from self.commit(step, self.past(step, produced.items, self.effect(step, produced.value)))
+    def _value(self, step: AnyStep) -> Run:  # most documents come by here, so it asks directly
+        produced: Produced = self._result(step, (yield Compute((RunValue(step.name),))))
+        move = self.past(step, produced.items, self.effect(step, produced.value))
+        self._settle(step, move, (yield Commit(move)))
 
     def _stream(self, step: AnyStep) -> Run:
         cursor, position = self.at.cursor, 0
@@ -133,10 +134,12 @@ class Executor:
 
     def compute(self, call: Call) -> Generator[Request, Any, Any]:
         """Runs one call to its result; an error is judged."""
-        events: Sequence[Event] = yield Compute((call,))
+        return self._result(self.pipeline[call.step], (yield Compute((call,))))
+
+    def _result(self, step: AnyStep, events: Sequence[Event]) -> Any:
         (event,) = events
         if isinstance(event, Raised):
-            raise self.judged(self.pipeline[call.step], event.error)
+            raise self.judged(step, event.error)
         return event.result
 
     def within(self, step: AnyStep, cursor: Any, items: Sequence[Item], effect: Effect | None, **more: Any) -> Move:
@@ -158,7 +161,9 @@ class Executor:
 
     def commit(self, step: AnyStep, move: Move) -> Run:
         """Makes a move, or ends with what the store refused."""
-        answer: Answer = yield Commit(move)
+        self._settle(step, move, (yield Commit(move)))
+
+    def _settle(self, step: AnyStep, move: Move, answer: Answer) -> None:
         if isinstance(answer, Refused):
             raise self.judged(step, answer.error)
         assert isinstance(answer, Accepted)

@@ -20,7 +20,7 @@ class InHand(Desk, eq=False, kw_only=True):
     claim: Claim
     reader: StoreReader
     run_of: Run
-    heard: list[Event] = field(default_factory=list)
+    heard: tuple[Event, ...] = ()
     committing: bool = False
     admitted: str = ""
     calls: dict[int, Call] = field(default_factory=dict)  # those that are out, by identity

@@ -184,13 +184,13 @@ class Worker:
 
     def _hear_of(self, desk: InHand, event: Event) -> None:
         if desk.committing:
-            desk.heard.append(event)
+            desk.heard += (event,)
         else:
-            self._tell(desk, [event])
+            self._tell(desk, (event,))
 
     def _tell_events(self, desk: InHand) -> None:
         if desk.heard:
-            heard, desk.heard = desk.heard, []
+            heard, desk.heard = desk.heard, ()
             self._tell(desk, heard)
 
     def _tell(self, desk: InHand, said: Any) -> None:
