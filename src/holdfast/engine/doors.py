@@ -38,11 +38,6 @@ class Doors:
         self._waiting[calls[0].step].append((desk, calls))
         self._asked_at = 0.0
 
-    @property
-    def have_a_queue(self) -> bool:
-        """Whether anybody waits."""
-        return bool(self._waiting)
-
     def left(self) -> None:
         """Learns that a document left a step: there may be room."""
         if self._waiting:

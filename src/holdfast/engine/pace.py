@@ -54,7 +54,3 @@ class Pace:
     def look_again(self) -> None:
         """Learns that there may be work again."""
         self._had_enough = True
-
-    def could_hold_more(self, in_hand: int) -> bool:
-        """Answers whether a look for more work is worth while soon."""
-        return in_hand <= self._hold // 2 or in_hand < self._least
