@@ -463,6 +463,32 @@ def test_nothing_goes_on_after_the_store_was_lost(
     assert (len(ran), len(commits)) == after
 
 
+def test_bodies_do_not_run_far_ahead_of_a_slow_commit(
+    pipeline: holdfast.Pipeline, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    ahead: list[int] = []
+
+    @pipeline.step
+    def read(doc: holdfast.Document) -> None:
+        threading.Event().wait(0.01)
+        ran.append(doc.key)
+
+    bench.submit(*[f"d{number}" for number in range(100)])
+    write = bench.store._write  # type: ignore[attr-defined]
+
+    def slowly(*args: object) -> object:
+        before = len(ran)
+        if before > 40 and not ahead:  # it has gathered pace, and holds many
+            threading.Event().wait(0.5)
+            ahead.append(len(ran) - before)
+        return write(*args)
+
+    monkeypatch.setattr(bench.store, "_write", slowly)
+    assert bench.drain(threads=2).done == 100
+    assert ahead[0] <= 3
+
+
 def test_one_document_is_not_taken_for_many(pipeline: holdfast.Pipeline, bench: Bench) -> None:
     @pipeline.step
     def read(doc: holdfast.Document) -> None: ...

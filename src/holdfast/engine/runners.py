@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 MOMENT = 0.002
 """Seconds of work after which a thread helps to commit what it has finished."""
 
+AHEAD = 0.003
+"""Seconds that a thread works on while others commit. Then it waits for them: a kill would undo all that it adds."""
+PATIENCE = 1.0
+"""How many seconds it waits for one commit."""
+
 BODIES = (RunValue, PullStream, RunWindow)
 """The calls that run a body. What else is asked for takes a moment, and runs on a thread."""
 
@@ -39,7 +44,7 @@ class Runners:
     """Runs calls on threads and on a loop, and hands their results back."""
 
     def __init__(
-        self, pipeline: Pipeline, *, threads: int, help_out: Callable[[], object], nursery: Nursery | None = None
+        self, pipeline: Pipeline, *, threads: int, help_out: Callable[[float], bool], nursery: Nursery | None = None
     ) -> None:
         self._on_loop = {step.name for step in pipeline.steps if step.is_async and step.options.runs_in == "thread"}
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
@@ -135,12 +140,15 @@ class Runners:
 
     def _work(self) -> None:
         me = threading.get_ident()
+        alone_since: float | None = None  # when it began what nobody has heard of yet
         while (job := self._jobs.get()) is not None:
+            alone_since = alone_since or monotonic()
             self._work_off(me, job)
             if me in self._left_behind:
                 self._left_behind.discard(me)
                 return
-            self._help_out()
+            if self._help_out(PATIENCE if monotonic() - alone_since > AHEAD else 0.0):
+                alone_since = None
 
     def _work_off(self, me: int, job: Job | None) -> None:
         """Does a job, and those that follow if they are quick: what is finished waits a moment, so that others join."""

@@ -84,12 +84,12 @@ class Worker:
         self._renew_if_given_up()
         self._rounds.run()
 
-    def _help_out(self) -> None:
-        """Does rounds for a runner that has results, as long as nobody else does."""
+    def _help_out(self, patience: float) -> bool:
+        """Does rounds for a runner that has results. Answers False when another does, and goes on for too long."""
         while self._runners.have_results and self._trouble is None:
-            if not self._baton.acquire(blocking=False):
+            if not self._baton.acquire(timeout=patience):
                 self._runners.nudge()  # whoever has the baton may have heard all it wanted: somebody looks again
-                return
+                return False
             try:
                 self._round()
             except BaseException as error:  # noqa: BLE001 - the worker's own thread raises it
@@ -97,6 +97,7 @@ class Worker:
                 self._runners.nudge()
             finally:
                 self._baton.release()
+        return True
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
