@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import holdfast
+from holdfast.core.model import Checkpoint, Entry
+from holdfast.engine.verdicts import place_not_passed
 from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 from tests.engine.conftest import SOON, Bench
@@ -152,6 +155,19 @@ def test_two_steps_that_take_turns_come_to_an_end(store: Store) -> None:
     bench.submit("a")
     assert bench.drain().paused == 1
     assert asked == ["one", "two", "one", "one", "two"]
+
+
+def test_a_place_that_is_gone_from_the_pipeline_was_passed() -> None:
+    pipeline = holdfast.Pipeline("p")
+    for name in ("read", "index", "file"):
+        pipeline.step(name=name)(lambda doc: None)
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    detail = {"from": "notify", "cursor": None, "to": "index", "reason": "gone"}
+    journal = [Entry(moment, "rewind", "me", 1, "index", None, detail)]
+    at = Checkpoint(1, "file", None, 3)
+    assert place_not_passed(pipeline, pipeline["index"], at, journal) is None
+    detail["from"] = "file"
+    assert place_not_passed(pipeline, pipeline["index"], at, journal) == "file"
 
 
 def test_changed_content_begins_the_count_anew(store: Store) -> None:

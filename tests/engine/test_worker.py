@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
+import random
 import signal
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -461,6 +465,33 @@ def test_nothing_goes_on_after_the_store_was_lost(
     after = (len(ran), len(commits))
     threading.Event().wait(0.2)
     assert (len(ran), len(commits)) == after
+
+
+def test_a_document_that_knows_itself_is_forgotten_all_the_same(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    helpers: list[weakref.ref[object]] = []
+
+    class Helper:
+        def __init__(self, doc: holdfast.Document) -> None:
+            self.doc = doc
+
+    @pipeline.step
+    def read(doc: holdfast.Document) -> None:
+        doc.payload["helper"] = Helper(doc)
+        helpers.append(weakref.ref(doc.payload["helper"]))
+
+    bench.submit(*[f"d{number}" for number in range(20)])
+    assert bench.drain().done == 20
+    gc.collect()
+    assert sum(helper() is not None for helper in helpers) <= 2  # what each thread did last
+
+
+def test_async_calls_that_end_with_their_timeout_are_judged_once(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    @pipeline.step(timeout=timedelta(milliseconds=30), retry=holdfast.Retry(attempts=99, base=timedelta(milliseconds=1)))
+    async def read(doc: holdfast.Document) -> None:
+        await asyncio.sleep(random.uniform(0.027, 0.035))
+
+    bench.submit(*[f"d{number}" for number in range(600)])
+    assert bench.drain().done == 600
 
 
 def test_bodies_do_not_run_far_ahead_of_a_slow_commit(

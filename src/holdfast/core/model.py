@@ -76,7 +76,7 @@ class Checkpoint(Struct, frozen=True, gc=False):
     moves: int
 
 
-class Claim(Struct, frozen=True, gc=False):
+class Claim(Struct, frozen=True):
     """The exclusive, expiring right to advance one document, with all a worker needs to do so."""
 
     document_id: int

@@ -37,7 +37,7 @@ MANY_BYTES = 4 * 1024 * 1024
 """A stream is committed after so many items or bytes, however long it asked to wait."""
 
 
-class StoreReader(Struct, gc=False):
+class StoreReader(Struct):
     """Reads what earlier steps kept for one document, from the store."""
 
     store: Work

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 
-from holdfast.core.errors import StoreError
 from holdfast.core.model import Worker
 from holdfast.stores.protocol import Work
 
@@ -26,7 +25,7 @@ class Heartbeat:
                 if not self._store.beat(self._worker):
                     self.given_up = True
                     return
-            except StoreError:
+            except Exception:  # noqa: BLE001, S112 - a silent heart would make a zombie of its worker
                 continue  # the worker itself meets the same trouble and tells it; a beat that was missed can be made up
 
     def stop(self) -> None:

@@ -115,9 +115,9 @@ class Runners:
 
     def abandon(self, call: Call) -> None:
         """Gives up on a call that takes too long: a task is cancelled, a thread is left behind and replaced."""
-        if self._loop is not None and id(call) in self._tasks:
-            task, _ = self._tasks[id(call)]
-            self._loop.call_soon_threadsafe(task.cancel)
+        on_loop = self._tasks.get(id(call))
+        if on_loop is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(on_loop[0].cancel)
         elif self._nursery is None or not self._nursery.end(call):
             stuck = [thread for thread, (_, working_on, _) in self._working.copy().items() if working_on is call]
             self._left_behind.update(stuck)

@@ -58,7 +58,8 @@ def place_not_passed(pipeline: Pipeline, step: AnyStep, at: Checkpoint, journal:
         if entry.verb == "rewind" and entry.detail["to"] == step.name:
             place, cursor = entry.detail["from"], entry.detail["cursor"]
             behind = [one.name for one in pipeline.behind(at.step or "")]
-            if place not in behind and not (place == at.step and _is_further(at.cursor, cursor)):
+            gone = place not in pipeline  # renamed or removed since: nobody can stand before it
+            if not gone and place not in behind and not (place == at.step and _is_further(at.cursor, cursor)):
                 return str(place)
     return None
 

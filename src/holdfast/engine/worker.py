@@ -176,10 +176,10 @@ class Worker:
                 self._round()
             if self._rounds.hold_something:
                 self._runners.wait(GLANCE)
-        with self._baton:
-            self._rounds.release_everything()
         if self._trouble is not None:
             raise self._trouble
+        with self._baton:
+            self._rounds.release_everything()
 
     def _say(self, event: Event) -> None:
         for listener in self._listeners:

@@ -54,7 +54,7 @@ def run_effects(moves: Sequence[Move], run: Callable[[Move], None]) -> None:
             continue
         try:
             run(move)
-        except StoreError:
+        except (StoreError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:  # also one that would leave the program: it is that document's alone
             raise EffectFailed(place, error) from error

@@ -42,6 +42,16 @@ class EffectConformance(Conformance):
         assert desk.items(claim) == []
         assert desk.standing().checkpoint.moves == 0
 
+    def test_an_effect_that_would_leave_the_program_is_refused_like_any_other(self, desk: Desk, notes: Notes) -> None:
+        def leave(_tx: Tx) -> None:
+            raise SystemExit(0)
+
+        desk.submit("a", "b")
+        a, b = desk.claim()
+        answers = desk.commit(desk.forward(a, effect=leave), desk.forward(b, effect=writes("b")))
+        assert _refused(answers) == [True, False]
+        assert notes() == ["b"]
+
     def test_a_refused_document_is_still_held(self, desk: Desk, notes: Notes) -> None:
         claim = desk.take_in()
         desk.commit(desk.forward(claim, effect=breaks))
