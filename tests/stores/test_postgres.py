@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -27,9 +27,9 @@ from holdfast.core.errors import (
     StoreGone,
     StoreReadOnly,
 )
-from holdfast.core.model import Failure, Item, NewDocument
+from holdfast.core.model import Claim, Failure, Item, NewDocument
 from holdfast.core.moves import ACCEPTED, Effect, Refused, Tx
-from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres import PostgresStore, connection
 from holdfast.stores.postgres.arrays import bytes_, numbers, texts
 from holdfast.stores.postgres.base import SQL
 from holdfast.stores.postgres.ledger import PAGE
@@ -643,6 +643,78 @@ def test_a_full_disk_says_so_and_keeps_nothing(desk: Desk) -> None:
     with pytest.raises(StoreFull, match="Make room"):
         desk.commit(desk.forward(claim, items=[Item("extract", 0, "1")]))
     assert desk.standing().checkpoint == claim.checkpoint
+
+
+LIMITS = {"statement_timeout": psycopg.errors.QueryCanceled, "lock_timeout": psycopg.errors.LockNotAvailable}
+
+
+@pytest.fixture(params=LIMITS)
+def limited(request: pytest.FixtureRequest, postgres_url: str, clock: ManualClock) -> Iterator[Desk]:
+    """A desk whose role waits for 200 ms at most."""
+    store = PostgresStore(f"{postgres_url}?options=-c%20{request.param}%3D200ms")
+    yield Desk(store, clock)
+    store.close()
+
+
+HOLD = "lock table hf_document in access exclusive mode"
+
+
+def in_one_statement(desk: Desk, claim: Claim) -> object:
+    return desk.commit(desk.forward(claim))
+
+
+def in_a_transaction(desk: Desk, claim: Claim) -> object:
+    return desk.commit(desk.forward(claim, effect=lambda _: None))
+
+
+def in_a_read(desk: Desk, _claim: Claim) -> object:
+    return desk.standing()
+
+
+@pytest.mark.parametrize("verb", [in_one_statement, in_a_transaction, in_a_read])
+def test_a_timeout_of_the_role_is_told_in_our_own_words_and_loses_nothing(
+    limited: Desk, postgres_url: str, monkeypatch: pytest.MonkeyPatch, verb: Callable[[Desk, Claim], object]
+) -> None:
+    monkeypatch.setattr(connection, "PAUSES", (0.0,))
+    claim = limited.take_in()
+    with psycopg.connect(postgres_url) as other:
+        other.execute(HOLD)
+        with pytest.raises(StoreError, match=r"ended a statement of holdfast: canceling .* timeout\. Nothing was lost"):
+            verb(limited, claim)
+    limited.advance(claim)
+
+
+def test_a_commit_that_a_timeout_ended_is_tried_again(limited: Desk, postgres_url: str) -> None:
+    claim = limited.take_in()
+    with psycopg.connect(postgres_url) as other:
+        other.execute(HOLD)
+        freed = threading.Timer(0.3, other.rollback)
+        freed.start()
+        limited.advance(claim)
+        freed.join()
+
+
+def test_a_transaction_that_a_timeout_ended_as_it_began_is_begun_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = "begin; set local statement_timeout = '1ms'; select pg_sleep(1)"
+    db, begins = desk.store._db, iter([slow])  # type: ignore[attr-defined]
+    begin = db._begin
+    monkeypatch.setattr(db, "_begin", lambda sql: begin(next(begins, sql)))
+    desk.submit("a")
+
+
+def test_a_timeout_in_an_effect_is_that_documents_error(limited: Desk, postgres_url: str) -> None:
+    limited.sql("create table mine (n int)")
+    limited.submit("a", "b")
+    first, second = limited.claim()
+    with psycopg.connect(postgres_url) as other:
+        other.execute("lock table mine in access exclusive mode")
+        wait = limited.forward(second, effect=lambda tx: tx.execute("select n from mine") and None)
+        answers = limited.commit(limited.forward(first), wait)
+    assert answers[0] == ACCEPTED
+    assert isinstance(answers[1], Refused)
+    assert isinstance(answers[1].error, tuple(LIMITS.values()))
 
 
 def test_a_user_who_may_not_create_tables_is_told_how(postgres_server: Postgres, postgres_url: str) -> None:

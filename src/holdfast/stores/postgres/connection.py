@@ -24,7 +24,13 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import psycopg
 from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import DeadlockDetected, InvalidParameterValue, SerializationFailure
+from psycopg.errors import (
+    DeadlockDetected,
+    InvalidParameterValue,
+    LockNotAvailable,
+    QueryCanceled,
+    SerializationFailure,
+)
 from psycopg.pq import TransactionStatus
 
 from holdfast.core.errors import BodyError, StoreError, StoreFull, StoreGone, StoreReadOnly
@@ -74,7 +80,7 @@ class ConnectionLost(StoreGone):
 
 
 class Collided(StoreError):
-    """The database undid the transaction because it and another one stood in each other's way."""
+    """The database undid the transaction because it and another one stood in each other's way, or waited too long."""
 
 
 class Tx:
@@ -156,7 +162,7 @@ class Connections:
             _roll_back(db)
             raise
         try:
-            with own_words(db, self.name):
+            with own_statement(db, self.name):
                 _commit(db)
         except ConnectionLost:
             if not self._was_committed(xid):
@@ -197,7 +203,11 @@ class Connections:
 
     def _begin(self, begin: str) -> tuple[Db, str]:
         def ask(db: Db) -> tuple[Db, str]:
-            begun = db.execute(begin)
+            try:
+                begun = db.execute(begin)
+            except psycopg.Error:
+                _roll_back(db)  # it may have begun, and then be cut short
+                raise
             begun.nextset()
             ((xid, *limit),) = begun.fetchall()
             if limit:
@@ -207,7 +217,7 @@ class Connections:
         return self._ask(self._idle(), ask)
 
     def _ask(self, db: Db, work: Callable[[Db], T]) -> T:
-        with own_words(db, self.name):
+        with own_statement(db, self.name):
             return work(db)
 
     def _was_committed(self, xid: str) -> bool:
@@ -242,7 +252,7 @@ class Connections:
         lost.db.close()
         fresh = self._link()
         try:
-            with own_words(fresh.db, self.name):
+            with own_statement(fresh.db, self.name):
                 fresh.db.execute(DISMISS, {"mark": lost.mark})
         except BaseException:
             fresh.db.close()
@@ -312,6 +322,19 @@ def own_words(db: Db, name: str) -> Iterator[None]:
         if ours := _translated(db, name, error):
             raise ours from error
         raise
+
+
+@contextmanager
+def own_statement(db: Db, name: str) -> Iterator[None]:
+    """Says also that a timeout ended a statement of holdfast. What ends one of an effect is the effect's own error."""
+    with own_words(db, name):
+        try:
+            yield
+        except (QueryCanceled, LockNotAvailable) as error:
+            raise Collided(
+                f"{name} ended a statement of holdfast: {_first_line(error)}. Nothing was lost. If this happens again, "
+                "raise the statement_timeout or lock_timeout of the role or the database, or look for what holds locks"
+            ) from error
 
 
 def _translated(db: Db, name: str, error: psycopg.Error) -> StoreError | None:
