@@ -613,3 +613,23 @@ class TestRows:
             documents = [NewDocument(f"doc-{part}-{number}") for number in range(400)]
             desk.store.submit(desk.plan, "march", documents, submission=77, part=part)
         assert desk.balance("march").expected == 1200
+
+    def test_a_claim_does_not_read_the_batches_while_others_wait_to_write(self, desk: Desk, store: SqliteStore) -> None:
+        desk.submit("a", "b", batch="march")
+        desk.submit("c", batch="april")
+        said: list[str] = []
+        with store._db.reading() as db:
+            db.set_trace_callback(said.append)
+        assert [claim.batch for claim in desk.claim(limit=2) + desk.claim()] == ["march", "march", "april"]
+        first, last = (place for place, sql in enumerate(said) if "hf_batch" in sql)
+        assert said[first - 1] == said[last - 1] == "commit"
+        assert desk.keys_claimed() == []
+
+    def test_the_name_of_a_batch_is_asked_for_once(self, desk: Desk, store: SqliteStore) -> None:
+        desk.submit("a", "b")
+        desk.claim_one()
+        said: list[str] = []
+        with store._db.reading() as db:
+            db.set_trace_callback(said.append)
+        assert desk.claim_one().batch == "march"
+        assert not [sql for sql in said if "hf_batch" in sql]

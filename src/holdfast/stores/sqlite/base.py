@@ -26,6 +26,7 @@ class Base:
         self.url = url
         self._db = Connections(url)
         self._clock = clock or (lambda: datetime.now(UTC))
+        self._batches: dict[int, str] = {}
 
     def now(self) -> datetime:
         return self._clock()

@@ -65,17 +65,29 @@ class Work(Commit):
 
     def _claim(self, query: str, plan: Plan, asked: dict[str, Any]) -> list[Claim]:
         with self._db.writing() as db:
-            found = self._take(db, query, asked)
-        return _claims(plan, *found)
+            rows = self._take(db, query, asked)
+        return self._claims(plan, rows)
 
-    def _take(self, db: Connection, query: str, asked: dict[str, Any]) -> tuple[list[Any], dict[int, str]]:
-        """Claims documents. Gives their rows, which can be read after the commit, and the names of the batches."""
+    def _take(self, db: Connection, query: str, asked: dict[str, Any]) -> list[Any]:
+        """Claims documents. Gives their rows, which can be read after the commit."""
         asked["batch_id"] = self._batch_id(db, asked["pipeline_id"], asked["batch"])
         rows = db.execute(SQL[query], asked).fetchall()
-        if not rows:
-            return rows, {}
-        db.execute(SQL["claim"], asked | {"ids": encode_json([row[0] for row in rows])})
-        return rows, dict(db.execute("select id, name from hf_batch").fetchall())
+        if rows:
+            db.execute(SQL["claim"], asked | {"ids": encode_json([row[0] for row in rows])})
+        return rows
+
+    def _claims(self, plan: Plan, rows: list[Any]) -> list[Claim]:
+        names = {step_id: name for name, step_id in plan.step_ids.items()}
+        batches = self._batch_names({row[2] for row in rows})
+        rows.sort(key=lambda row: (-row[-1], row[0]))
+        return [_claim(row, batches, names) for row in rows]
+
+    def _batch_names(self, batch_ids: set[int]) -> dict[int, str]:
+        """Gives the names of batches. They never change, so each is asked for once, and not while others wait."""
+        if not batch_ids <= self._batches.keys():
+            with self._db.reading() as db:
+                self._batches |= db.execute(SQL["batch_names"], {"ids": encode_json([*batch_ids])}).fetchall()
+        return self._batches
 
     def exchange(
         self,
@@ -92,10 +104,10 @@ class Work(Commit):
         try:
             with self._committing() as db:
                 held = self._write(db, plan, changes)
-                found = self._take(db, "find_due", asked)
+                rows = self._take(db, "find_due", asked)
         except EffectFailed:
             return self.commit(plan, moves), self._claim("find_due", plan, asked)
-        return answers(moves, held), _claims(plan, *found)
+        return answers(moves, held), self._claims(plan, rows)
 
     def give_back(self, endings: Sequence[Ending]) -> list[bool]:
         now = self._now()
@@ -166,12 +178,6 @@ class Work(Commit):
             rows = db.execute(SQL["read"], (document_id, generation, step_id, start - MANY, stop, start)).fetchall()
         items = [item for place, many, *value in rows for item in items_of(place, many, as_kept(*value))]
         return [item for item in items if start <= item[0] < stop]
-
-
-def _claims(plan: Plan, rows: list[Any], batches: dict[int, str]) -> list[Claim]:
-    names = {step_id: name for name, step_id in plan.step_ids.items()}
-    rows.sort(key=lambda row: (-row[-1], row[0]))
-    return [_claim(row, batches, names) for row in rows]
 
 
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:
