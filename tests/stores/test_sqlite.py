@@ -436,6 +436,53 @@ class TestFiles:
             assert db.execute("select step, position, value from hf_items").fetchall() == [("extract", 0, '"page"')]
         db.close()
 
+    @pytest.mark.parametrize("how", ["removed", "replaced"])
+    def test_a_file_that_is_taken_away_while_in_use_is_noticed(self, desk: Desk, tmp_path: Path, how: str) -> None:
+        claim = desk.take_in()
+        desk.submit("b")
+        _take_away(tmp_path / "store.db", how)
+        with pytest.raises(StoreGone, match="was removed or replaced while it was in use"):
+            desk.commit(desk.forward(claim))
+        with pytest.raises(StoreGone, match="was removed or replaced while it was in use"):
+            desk.claim()
+
+    @pytest.mark.parametrize("how", ["removed", "replaced"])
+    def test_a_file_that_was_taken_away_is_not_opened_anew(self, desk: Desk, tmp_path: Path, how: str) -> None:
+        _take_away(tmp_path / "store.db", how)
+        before = sorted(tmp_path.iterdir())
+        desk.store.rest()
+        with pytest.raises(StoreGone, match="was removed or replaced while it was in use"):
+            desk.store.pipelines()
+        assert [path for path in tmp_path.iterdir() if path not in before] == []
+
+    def test_a_file_that_is_taken_away_within_a_transaction_is_noticed(self, desk: Desk, tmp_path: Path) -> None:
+        claim = desk.take_in()
+        taken_away = desk.forward(claim, effect=lambda _: (tmp_path / "store.db").unlink())
+        with pytest.raises(StoreGone, match="was removed or replaced while it was in use"):
+            desk.commit(taken_away)
+
+    def test_a_file_that_is_vacuumed_or_checkpointed_by_another_stays_in_use(self, desk: Desk, tmp_path: Path) -> None:
+        claim = desk.take_in()
+        other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+        other.execute("vacuum")
+        other.execute("pragma wal_checkpoint(truncate)")
+        other.close()
+        desk.advance(claim)
+
+    def test_a_change_of_folder_does_not_lose_a_relative_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path)
+        store = SqliteStore("sqlite:///store.db")
+        desk = Desk(store, ManualClock())
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        desk.submit("a")
+        store.rest()
+        assert desk.keys_claimed() == ["a"]
+        assert list((tmp_path / "elsewhere").iterdir()) == []
+        store.close()
+
     def test_an_interrupted_wait_for_the_pen_frees_the_turnstile(self, tmp_path: Path) -> None:
         holder, waiter, third = (Turnstile(tmp_path / "store.db") for _ in range(3))
 
@@ -454,6 +501,14 @@ class TestFiles:
             pass
         for turnstile in (holder, waiter, third):
             turnstile.close()
+
+
+def _take_away(file: Path, how: str) -> None:
+    if how == "replaced":
+        (file.parent / "other.db").write_bytes(file.read_bytes())
+        (file.parent / "other.db").replace(file)
+    else:
+        file.unlink()
 
 
 def _as_somebody(action: str, url: str) -> str:

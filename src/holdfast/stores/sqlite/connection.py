@@ -48,7 +48,9 @@ class Connections:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.path, self._synchronous = _parse(url)
+        self._given, self._synchronous = _parse(url)
+        self.path = self._given.absolute()  # a body may change to another folder
+        self._file: tuple[int, int] | None = None
         self._local = threading.local()
         self._opened: list[tuple[int, threading.Thread, sqlite3.Connection, Turnstile]] = []
         self._closed = False
@@ -61,6 +63,7 @@ class Connections:
             try:
                 connection.execute("begin immediate")
                 yield connection
+                self._require_the_same_file()
                 connection.execute("commit")
             except BaseException:
                 with suppress(sqlite3.Error):
@@ -106,7 +109,8 @@ class Connections:
 
     def _open(self) -> tuple[sqlite3.Connection, Turnstile]:
         if not self.path.parent.is_dir():
-            raise StoreGone(f"{self.url}: there is no folder {self.path.parent}; create it first")
+            raise StoreGone(f"{self.url}: there is no folder {self._given.parent}; create it first")
+        self._require_the_same_file()  # SQLite would make a new one, which is empty
         connection = sqlite3.connect(
             self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=256
         )
@@ -120,7 +124,13 @@ class Connections:
         connection.execute("pragma cache_size = -16000")
         connection.execute("pragma temp_store = memory")  # an UPDATE that joins makes a table of its own, every time
         connection.execute("pragma foreign_keys = on")  # an effect could not: within a transaction it does nothing
+        self._file = self._file or _identity(self.path)
         return connection, turnstile
+
+    def _require_the_same_file(self) -> None:
+        """Refuses to write to a file that lost its name: SQLite goes on with it, and all of it is gone in the end."""
+        if self._file and self._file != _identity(self.path):
+            raise StoreGone(f"{self.url} was removed or replaced while it was in use; nothing was written")
 
     def _turnstile(self) -> Turnstile:
         try:
@@ -140,6 +150,14 @@ def _parse(url: str) -> tuple[Path, str]:
     if options or synchronous not in ("full", "normal", "extra"):
         raise StoreError(f"{url!r}: the one option is synchronous=full, normal (may forget the last commits) or extra")
     return Path(name[1:]), synchronous
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager
