@@ -486,7 +486,7 @@ def test_a_document_that_knows_itself_is_forgotten_all_the_same(pipeline: holdfa
 
 
 def test_async_calls_that_end_with_their_timeout_are_judged_once(pipeline: holdfast.Pipeline, bench: Bench) -> None:
-    @pipeline.step(timeout=timedelta(milliseconds=30), retry=holdfast.Retry(attempts=99, base=timedelta(milliseconds=1)))
+    @pipeline.step(timeout=timedelta(milliseconds=30), retry=holdfast.Retry(attempts=99, base=SOON.base))
     async def read(doc: holdfast.Document) -> None:
         await asyncio.sleep(random.uniform(0.027, 0.035))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from holdfast.core.errors import StoreError
-from holdfast.core.moves import Answer, Move, Refused
+from holdfast.core.moves import Answer, Effect, Move, Refused, Tx
 
 Together = Callable[[Sequence[Move]], list[Answer]]
 
@@ -45,6 +46,22 @@ def _parted(start: int, stop: int, place: int | None) -> list[tuple[int, int]]:
     culprit = start + place
     middle = (culprit + 1 + stop) // 2
     return [(start, culprit), (culprit, culprit + 1), (culprit + 1, middle), (middle, stop)]
+
+
+class Telling(Tx, Protocol):
+    """A transaction that remembers what the database under it complained of."""
+
+    trouble: StoreError | None
+
+
+def run_effect(effect: Effect, tx: Telling) -> None:
+    """Runs one effect. What its transaction meets is this store's trouble; what another store meets is the effect's."""
+    try:
+        effect(tx)
+    except StoreError as error:
+        if error is tx.trouble:
+            raise
+        raise RuntimeError(f"an effect met the trouble of another store: {error}") from error
 
 
 def run_effects(moves: Sequence[Move], run: Callable[[Move], None]) -> None:

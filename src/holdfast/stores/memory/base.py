@@ -24,6 +24,8 @@ class Tx:
 
     dialect: Literal["sqlite", "postgresql"] = "sqlite"
 
+    trouble: StoreError | None = None
+
     __slots__ = ("_database", "executemany")
 
     def __init__(self, database: sqlite3.Connection) -> None:

@@ -14,7 +14,7 @@ from holdfast.core.errors import BodyError
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move, reuses_of, rewound
 from holdfast.core.retry import SUSPECT
-from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
+from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effect, run_effects
 from holdfast.stores.memory.base import Base, Tx
 from holdfast.stores.memory.tables import DocumentRow, ItemRow, WorkerRow
 from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
@@ -200,7 +200,7 @@ class Work(Base):
 
     def _run_effect(self, move: Move) -> None:
         assert move.effect is not None
-        move.effect(Tx(self._effects))
+        run_effect(move.effect, Tx(self._effects))
         if not self._effects.in_transaction:
             raise BodyError("an effect ended the transaction it was given; it must leave commit and rollback alone")
 

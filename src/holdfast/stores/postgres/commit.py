@@ -18,7 +18,7 @@ from holdfast.core.codec import encode_json
 from holdfast.core.errors import BodyError
 from holdfast.core.model import Plan
 from holdfast.core.moves import ACCEPTED, LOST, Answer, Move
-from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
+from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effect, run_effects
 from holdfast.stores.postgres.arrays import bytes_, numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, Base, plain
 from holdfast.stores.postgres.connection import ConnectionLost, Db, Tx
@@ -108,7 +108,7 @@ class Commit(Base):
             if move.effect is None or move.claim.document_id in lost:
                 return
             try:
-                move.effect(tx)
+                run_effect(move.effect, tx)
                 _refuse_a_broken_transaction(db, self._db.name)
                 if monotonic() - heard_at > limit / 10:
                     tx.execute("select 1")  # the server counts anew, or turns out to have ended the transaction

@@ -88,25 +88,35 @@ class Tx:
 
     dialect: Literal["sqlite", "postgresql"] = "postgresql"
 
-    __slots__ = ("_db", "_name")
+    __slots__ = ("_db", "_name", "trouble")
 
     def __init__(self, db: Db, name: str) -> None:
         self._db = db
         self._name = name
+        self.trouble: StoreError | None = None
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
         """Runs one statement and answers psycopg's cursor."""
         refuse_to_end(sql)
-        with own_words(self._db, self._name):
+        with self._telling():
             return self._db.execute(sql, parameters or None)
 
     def executemany(self, sql: str, parameters: Any, /) -> Any:
         """Runs one statement for each of many parameters, in one round trip."""
         refuse_to_end(sql)
-        with own_words(self._db, self._name):
+        with self._telling():
             cursor = self._db.cursor()
             cursor.executemany(sql, parameters)
             return cursor
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            with own_words(self._db, self._name):
+                yield
+        except StoreError as error:
+            self.trouble = error
+            raise
 
 
 class Link(NamedTuple):

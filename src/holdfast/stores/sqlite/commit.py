@@ -10,7 +10,7 @@ from holdfast.core.codec import encode_json
 from holdfast.core.errors import BodyError
 from holdfast.core.model import Plan
 from holdfast.core.moves import ACCEPTED, LOST, Answer, Move
-from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effects
+from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effect, run_effects
 from holdfast.stores.sqlite.base import SQL, Base
 from holdfast.stores.sqlite.changes import Changes, guard
 from holdfast.stores.sqlite.connection import Tx
@@ -60,7 +60,7 @@ class Commit(Base):
 
         def run(move: Move) -> None:
             assert move.effect is not None
-            move.effect(tx)
+            run_effect(move.effect, tx)
             if not db.in_transaction:
                 raise BodyError("an effect ended the transaction it was given; it must leave commit and rollback alone")
 

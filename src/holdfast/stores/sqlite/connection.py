@@ -25,22 +25,32 @@ class Tx:
 
     dialect: Literal["sqlite", "postgresql"] = "sqlite"
 
-    __slots__ = ("_connection", "_url")
+    __slots__ = ("_connection", "_url", "trouble")
 
     def __init__(self, connection: sqlite3.Connection, url: str) -> None:
         self._connection = connection
         self._url = url
+        self.trouble: StoreError | None = None
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Runs one statement and answers its cursor."""
         refuse_to_end(sql)
-        with own_words(self._url):
+        with self._telling():
             return self._connection.execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
         """Runs one statement for each of many parameters."""
-        with own_words(self._url):
+        with self._telling():
             return self._connection.executemany(sql, parameters)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            with own_words(self._url):
+                yield
+        except StoreError as error:
+            self.trouble = error
+            raise
 
 
 class Connections:

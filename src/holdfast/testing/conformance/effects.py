@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.core.errors import BodyError
+from holdfast.core.errors import BodyError, StoreGone
 from holdfast.core.model import Item
 from holdfast.core.moves import ACCEPTED, LOST, Answer, Refused, Tx
 from holdfast.stores.protocol import Store
@@ -50,6 +50,18 @@ class EffectConformance(Conformance):
         a, b = desk.claim()
         answers = desk.commit(desk.forward(a, effect=leave), desk.forward(b, effect=writes("b")))
         assert _refused(answers) == [True, False]
+        assert notes() == ["b"]
+
+    def test_the_trouble_of_another_store_is_the_effects_own(self, desk: Desk, notes: Notes) -> None:
+        def look_elsewhere(_tx: Tx) -> None:
+            raise StoreGone("sqlite:////nowhere/else.db cannot be opened")
+
+        desk.submit("a", "b")
+        a, b = desk.claim()
+        answers = desk.commit(desk.forward(a, effect=look_elsewhere), desk.forward(b, effect=writes("b")))
+        assert _refused(answers) == [True, False]
+        assert isinstance(answers[0], Refused)
+        assert "else.db" in str(answers[0].error)
         assert notes() == ["b"]
 
     def test_a_refused_document_is_still_held(self, desk: Desk, notes: Notes) -> None:
