@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,57 @@ def test_ctrl_c_twice_ends_at_once_and_costs_nothing(slow: Path, start: Start, h
     assert (here["state"], here["checkpoint"]["step"], here["crashes"]) == ("waiting", "wait", 0)
     (slow / "go").touch()
     assert holdfast("run", "stuck.py").exit_code == 0
+
+
+SLOW_EFFECT = """
+import pathlib
+import time
+import holdfast
+
+writes = holdfast.Pipeline("writes")
+
+@writes.step
+def one(doc):
+    return 1
+
+@one.effect
+def write(tx, doc, value):
+    pathlib.Path("writing").touch()
+    time.sleep(20)
+"""
+
+
+def test_ctrl_c_twice_ends_at_once_while_another_program_holds_the_write_lock(
+    slow: Path, start: Start, holdfast: Run
+) -> None:
+    process = start("run", "slow.py", "docs/a.txt")
+    until_items(3)
+    with closing(sqlite3.connect("holdfast.db", isolation_level=None)) as other:
+        other.execute("begin immediate")
+        time.sleep(0.3)  # the worker comes to its next commit, and waits
+        assert_it_ends_at_once(process)
+    assert holdfast("run", "slow.py").exit_code == 0
+
+
+def test_ctrl_c_twice_ends_at_once_while_an_effect_is_slow(folder: Path, start: Start) -> None:
+    (folder / "writes.py").write_text(SLOW_EFFECT)
+    process = start("run", "writes.py", "docs/a.txt", "docs/b.txt")
+    while not (folder / "writing").exists():
+        time.sleep(0.02)
+    assert_it_ends_at_once(process)
+
+
+def assert_it_ends_at_once(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, out, error = ended(process)
+    assert time.monotonic() - began < 3
+    assert code == 130
+    assert "Stopped at once; what was committed is saved" in error
+    assert "the next worker on this machine takes them over at once" in out + error
+    assert "Traceback" not in error
 
 
 def test_ctrl_c_while_submitting_is_told_and_the_next_run_submits_the_rest(folder: Path, start: Start) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
+from holdfast.cli.at_once import say_how_to_go_on
 from holdfast.cli.crashtest import crashtest
 from holdfast.cli.migrate import migrate
 from holdfast.cli.run import run
@@ -29,7 +30,7 @@ class App(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             if ctx.invoked_subcommand in ("run", "submit", "work"):
-                _say_how_to_go_on(ctx.obj)
+                say_how_to_go_on(ctx.obj)
             raise StoppedAtOnce from interrupt
         except HoldfastError as error:
             if ctx.obj.debug:
@@ -38,10 +39,6 @@ class App(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(self.commands)  # in the order of a day's work, not of the alphabet
-
-
-def _say_how_to_go_on(asked: Asked) -> None:
-    click.echo(f"Stopped at once; what was committed is saved. Go on with:\n  {asked.same_command('run')}", err=True)
 
 
 @click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"]})

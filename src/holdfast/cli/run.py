@@ -81,7 +81,7 @@ def _run(
             receipt = submitted(loaded, store, batch=batch or "default", documents=source, counts=counts)
             progress.display.say(words_of(receipt))
         counts.recount()
-        report = worked(api.drain, loaded, store, progress=progress, budget=budget, how=how | {"batch": batch})
+        report = worked(asked, api.drain, loaded, store, progress=progress, budget=budget, how=how | {"batch": batch})
     summary = Summary(
         store, loaded.pipeline.name, batch, report=report, stopped_by=budget.reason, goes_on=asked.same_command(*words)
     )

@@ -69,7 +69,7 @@ def _work(
     counts.recount()
     verb = api.drain if drain else api.work
     with showing(asked, counts, limits) as progress:
-        report = worked(verb, loaded, store, progress=progress, budget=limits, how=how | {"batch": batch})
+        report = worked(asked, verb, loaded, store, progress=progress, budget=limits, how=how | {"batch": batch})
     goes_on = asked.same_command("work", loaded.spec)
     summary = Summary(store, loaded.pipeline.name, batch, report=report, stopped_by=limits.reason, goes_on=goes_on)
     closed(asked, summary, progress)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
 
 from holdfast.cli.asked import Asked
+from holdfast.cli.at_once import Roster, end_at_once, ending_at_once
 from holdfast.cli.counts import Counts
 from holdfast.cli.pipelines import Loaded
 from holdfast.cli.progress import JsonLines, Progress
 from holdfast.cli.summary import Summary
 from holdfast.core.errors import StoreError
-from holdfast.core.model import Receipt, Worker
+from holdfast.core.model import Receipt
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
-from holdfast.engine.events import Enlisted, Event
 from holdfast.engine.report import Report
 from holdfast.stores.protocol import Store
 
@@ -74,6 +74,7 @@ def how_to_work(command: Command) -> Command:
 
 
 def worked(
+    asked: Asked,
     work: Callable[..., Report],
     loaded: Loaded,
     store: Store,
@@ -83,28 +84,15 @@ def worked(
     how: Mapping[str, Any],
 ) -> Report:
     """Drains or works, and shows it. A second Ctrl-C comes out as KeyboardInterrupt, with everything let go."""
-    roster = _Roster()
-    try:
-        return work(loaded.pipeline, store, budget=budget, listeners=(roster, progress.counts), **how)
-    except KeyboardInterrupt:
-        roster.leave(store)
-        raise
-
-
-class _Roster:
-    """Remembers who works here, so that a second Ctrl-C can let go of what it holds: it is no crash."""
-
-    def __init__(self) -> None:
-        self._workers: list[Worker] = []
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, Enlisted):
-            self._workers.append(event.worker)
-
-    def leave(self, store: Store) -> None:
-        for worker in self._workers:
-            with suppress(StoreError):
-                store.retire(worker)
+    roster = Roster()
+    with ending_at_once(asked):
+        try:
+            return work(loaded.pipeline, store, budget=budget, listeners=(roster, progress.counts), **how)
+        except KeyboardInterrupt:
+            if not roster.leave(store):
+                progress.display.close()
+                end_at_once(asked)  # closing the store would wait for the same lock
+            raise
 
 
 def prepared(loaded: Loaded, store: Store) -> None:
