@@ -47,6 +47,30 @@ def test_drain_ends_when_nothing_is_left(holdfast: Run) -> None:
     assert "2 documents done" in result.stdout
 
 
+@pytest.mark.parametrize("words", [("work", "papers.py", "--drain"), ("run", "papers.py")])
+def test_a_batch_that_is_not_there_is_refused_with_those_that_are(holdfast: Run, words: tuple[str, ...]) -> None:
+    holdfast("submit", "papers.py", "docs", "--batch", "march")
+    result = holdfast(*words, "--batch", "may")
+    assert result.exit_code == 2
+    assert "pipeline 'papers' has no batch 'may'; it has: march" in result.stderr
+
+
+def test_several_processes_are_not_started_for_a_batch_that_is_not_there(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs", "--batch", "march")
+    result = holdfast("work", "papers.py", "--batch", "may", "--drain", "--processes", "2")
+    assert (result.exit_code, result.stderr) == (2, "Error: pipeline 'papers' has no batch 'may'; it has: march\n")
+
+
+def test_a_worker_may_wait_for_a_batch_that_is_yet_to_come_and_says_so(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs", "--batch", "march")
+    result = holdfast("work", "papers.py", "--batch", "may", "--budget", "100ms")
+    assert result.exit_code == 0
+    assert (
+        "Waiting for a batch that is yet to come: pipeline 'papers' has no batch 'may'; it has: march" in result.stderr
+    )
+    assert "Batch may of pipeline papers has no documents yet" in result.stdout
+
+
 def test_it_works_for_ever_until_it_is_stopped(holdfast: Run, start: Start) -> None:
     process = start("work", "papers.py", "--json")
     until_workers(1)

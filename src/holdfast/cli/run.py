@@ -13,7 +13,7 @@ from holdfast.cli.counts import Counts
 from holdfast.cli.documents import named, offered, own_files
 from holdfast.cli.pipelines import Loaded, load
 from holdfast.cli.progress import showing
-from holdfast.cli.stores import database_file
+from holdfast.cli.stores import batch_to_drain, database_file
 from holdfast.cli.summary import Summary
 from holdfast.cli.working import closed, going_on_later, how_to_work, prepared, submitted, words_of, worked
 from holdfast.engine import api
@@ -76,6 +76,8 @@ def _run(
 ) -> None:
     counts = Counts(loaded.pipeline, store, batch=batch)
     receipt = None
+    if batch and source is None:
+        batch_to_drain(store, loaded.pipeline.name, batch)
     with showing(asked, counts, budget) as progress:
         if source is not None:
             receipt = submitted(loaded, store, batch=batch or "default", documents=source, counts=counts)

@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import unquote
 
+import click
+
 from holdfast.cli.asked import DEFAULT_STORE, STORE_TROUBLE, Asked, Trouble, shown
 from holdfast.engine.api import opened
 from holdfast.stores.protocol import Store
@@ -77,6 +79,20 @@ def known_batch(store: Store, pipeline: str, name: str) -> str:
         return name
     has = f"it has: {', '.join(known)}" if known else "it has none yet"
     raise Trouble(f"pipeline {pipeline!r} has no batch {name!r}{_perhaps(name, known)}; {has}")
+
+
+def batch_to_drain(store: Store, pipeline: str, name: str) -> None:
+    """Refuses a batch that the pipeline does not have: with nothing to do in it, a slip would look like an end."""
+    if store.balance(pipeline).expected:
+        known_batch(store, pipeline, name)
+
+
+def batch_to_wait_for(store: Store, pipeline: str, name: str) -> None:
+    """Says so when the pipeline does not have the batch: it may be yet to come, or a slip."""
+    try:
+        batch_to_drain(store, pipeline, name)
+    except Trouble as trouble:
+        click.echo(f"Waiting for a batch that is yet to come: {trouble.message}", err=True)
 
 
 def _perhaps(name: str, known: list[str]) -> str:

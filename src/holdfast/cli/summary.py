@@ -51,7 +51,8 @@ class Summary:
     def tell(self, asked: Asked) -> None:
         """Tells it to a person."""
         if not self.balance.expected:
-            click.echo(f"Pipeline {self.pipeline} has no documents yet; submit some with `holdfast run` or `submit`.")
+            where = f"Batch {self.batch} of pipeline" if self.batch else "Pipeline"
+            click.echo(f"{where} {self.pipeline} has no documents yet; submit some with `holdfast run` or `submit`.")
             return
         click.echo(self._what_was_done())
         self._tell_dead_letters(asked)

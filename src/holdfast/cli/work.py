@@ -14,7 +14,7 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.pipelines import Loaded, load
 from holdfast.cli.progress import showing
-from holdfast.cli.stores import store_that_lasts
+from holdfast.cli.stores import batch_to_drain, batch_to_wait_for, store_that_lasts
 from holdfast.cli.summary import Summary
 from holdfast.cli.working import closed, going_on_later, how_to_work, worked
 from holdfast.engine import api
@@ -53,6 +53,9 @@ def work(
     asked.tell_bodies()
     loaded = load(pipeline)
     with store_that_lasts(asked) as store, going_on_later(asked, "work", pipeline):
+        if batch and not supervised:  # whoever leads has looked
+            look_for = batch_to_drain if how["drain"] else batch_to_wait_for
+            look_for(store, loaded.pipeline.name, batch)
         if processes > 1:
             from holdfast.cli.fleet import lead
 
