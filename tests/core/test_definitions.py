@@ -221,6 +221,17 @@ def test_an_effect_is_a_plain_function(papers: Pipeline) -> None:
         papers.step(value).effect(write)
 
 
+def test_a_verify_is_a_plain_function(papers: Pipeline) -> None:
+    async def is_there(doc: Any) -> bool:
+        return True
+
+    with pytest.raises(
+        DefinitionError, match="the verify of step 'value' is asked on a thread, and its answer is"
+    ) as no:
+        papers.step(value).verify(is_there)
+    assert "transaction" not in str(no.value)
+
+
 @pytest.mark.parametrize(
     ("declare", "words"),
     [

@@ -79,7 +79,7 @@ class Step(Generic[P, R, K, T]):
         """Declares what to write, through the given transaction, when this step's work is committed."""
         if self.effect_body is not None:
             raise DefinitionError(f"step {self.name!r} has an effect already; write both into one function")
-        _refuse_async(body, f"the effect of step {self.name!r}")
+        _needs_plain_def(body, f"the effect of step {self.name!r} runs inside the transaction")
         needs_parameters(body, ("tx", "doc", "value"), f"the effect of step {self.name!r}")
         self.effect_body = body
         return body
@@ -88,7 +88,9 @@ class Step(Generic[P, R, K, T]):
         """Declares how to ask whether this step's earlier work is still there. Answers True or False."""
         if self.verify_body is not None:
             raise DefinitionError(f"step {self.name!r} has a verify already; write both into one function")
-        _refuse_async(body, f"the verify of step {self.name!r}")
+        _needs_plain_def(
+            body, f"the verify of step {self.name!r} is asked on a thread, and its answer is True or False"
+        )
         needs_parameters(body, ("doc",), f"the verify of step {self.name!r}")
         self.verify_body = body
         return body
@@ -142,6 +144,6 @@ def needs_parameters(body: Callable[..., Any], names: Sequence[str], what: str) 
         raise DefinitionError(f"{what} is called with ({', '.join(names)}): {error}") from error
 
 
-def _refuse_async(body: Callable[..., Any], what: str) -> None:
+def _needs_plain_def(body: Callable[..., Any], because: str) -> None:
     if inspect.iscoroutinefunction(body) or inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
-        raise DefinitionError(f"{what} runs inside the transaction: write it as a plain def that returns")
+        raise DefinitionError(f"{because}: write it as a plain def that returns")
