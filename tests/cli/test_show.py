@@ -50,6 +50,35 @@ def test_items_that_were_set_aside_are_told_with_their_errors(holdfast: Run, fol
     assert "1 set aside" in told
 
 
+REWINDS = """
+import holdfast
+
+rewinds = holdfast.Pipeline("rewinds")
+calls = []
+
+@rewinds.step
+def extract(doc):
+    return 1
+
+@extract.verify
+def is_there(doc):
+    return calls.count("judge") > 1
+
+@rewinds.step
+def judge(doc):
+    calls.append("judge")
+    if len(calls) == 1:
+        raise holdfast.RetryLater("busy", after=0.001)
+"""
+
+
+def test_a_rewind_is_told_with_where_it_came_from_and_where_it_went(holdfast: Run, folder: Path) -> None:
+    (folder / "rewinds.py").write_text(REWINDS)
+    assert holdfast("run", "rewinds.py", "docs/a.txt").exit_code == 0
+    told = holdfast("show", "docs/a.txt").stdout
+    assert "rewind    from judge back to extract: the work of extract is gone  (by" in told
+
+
 def test_the_path_may_be_written_another_way(holdfast: Run) -> None:
     holdfast("run", "papers.py", "docs")
     assert holdfast("show", "./docs/a.txt").exit_code == 0

@@ -111,10 +111,18 @@ class Story:
             click.echo(f"  {moment(entry.at)}  {entry.verb:8}  {self._at(entry)}{_why(entry)}  (by {entry.who})")
 
     def _at(self, entry: Entry) -> str:
+        if entry.verb == "rewind" and isinstance(entry.detail, dict):
+            return self._from_and_to(entry.detail)
         if entry.step is None:
             return ""
         where = inside(entry.step, entry.cursor, self.shape, self.outputs)
         return f"at {entry.step}, {where}: " if where else f"at {entry.step}: "
+
+    def _from_and_to(self, detail: dict[str, Any]) -> str:
+        """Says where a rewind began and ended; the line itself stands where it ended."""
+        came_from = detail.get("from") or "the end"
+        where = inside(came_from, detail.get("cursor"), self.shape)
+        return f"from {came_from}{', ' if where else ''}{where} back to {detail.get('to')}: "
 
     def _tell_traceback(self) -> None:
         if trace := last_traceback(self.journal, self.asides):
@@ -160,9 +168,7 @@ def _why(entry: Entry) -> str:
         said.append(str(detail["reason"]))
     if entry.verb == "change":
         said.append(f"the content changed while it was {detail.get('state')}")
-    if entry.verb == "rewind":
-        said.append(f"back to {detail.get('to')}")
-    elif detail.get("state") and entry.verb != "change":
+    elif detail.get("state"):
         said.append(f"now {detail['state']}")
     return one_line("; ".join(said), 300)
 
