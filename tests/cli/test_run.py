@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Run
 
@@ -143,3 +146,48 @@ def test_submit_says_what_is_new_changed_and_unchanged(holdfast: Run) -> None:
     assert holdfast("submit", "papers.py", "docs").stdout == "submitted: 2 new, 0 changed, 0 unchanged\n"
     answer = json.loads(holdfast("submit", "papers.py", "docs", "--json").stdout)
     assert answer == {"new": 0, "changed": 0, "unchanged": 2}
+
+
+EXITS = """
+import sys
+import holdfast
+
+exits = holdfast.Pipeline("exits")
+
+@exits.step(retry=holdfast.Retry(attempts=1))
+def one(doc):
+    return 1
+
+@one.effect
+def write(tx, doc, value):
+    sys.exit(0)
+"""
+
+
+def test_an_effect_that_exits_does_not_end_the_run_as_if_all_were_fine(holdfast: Run, folder: Path) -> None:
+    (folder / "exits.py").write_text(EXITS)
+    result = holdfast("run", "exits.py", "docs")
+    assert result.exit_code != 0
+    assert "SystemExit" in result.output
+
+
+@pytest.mark.parametrize("words", [("run", "papers.py", "docs"), ("work", "papers.py", "--drain")])
+def test_a_worker_that_others_exit_from_is_an_error_of_the_pipeline(
+    holdfast: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    def drain(*_: object, **__: object) -> None:
+        sys.exit(0)
+
+    monkeypatch.setattr("holdfast.engine.api.drain", drain)
+    result = holdfast(*words)
+    assert result.exit_code == 2
+    assert "something called sys.exit (SystemExit: 0) inside the worker" in result.stderr
+    assert "in drain" in result.stderr
+
+
+def test_a_prepare_that_exits_is_an_error_of_the_pipeline(holdfast: Run, folder: Path) -> None:
+    with (folder / "papers.py").open("a") as file:
+        file.write("\ndef prepare(tx):\n    raise SystemExit\n")
+    result = holdfast("run", "papers.py", "docs")
+    assert result.exit_code == 2
+    assert "something called sys.exit (SystemExit) inside prepare()" in result.stderr

@@ -143,7 +143,7 @@ class telling_their_errors:  # noqa: N801 - reads as what it does
             raise Trouble(f'{self._what}: it called sys.exit; put that under `if __name__ == "__main__":`') from error
         if not isinstance(error, Exception):
             return
-        story = "".join(traceback.format_list(_their_frames(trace))) + _last_words(error)
+        story = "".join(traceback.format_list(their_frames(trace))) + _last_words(error)
         raise Trouble(f"{self._what}; {self._remedy}:\n{story.rstrip()}") from error
 
 
@@ -153,7 +153,8 @@ def _last_words(error: Exception) -> str:
     return "".join(traceback.format_exception_only(error))
 
 
-def _their_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
+def their_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
+    """Gives the frames of the user's own code."""
     frames = traceback.extract_tb(trace)
     theirs = [
         frame for frame in frames if not frame.filename.startswith(NOT_THEIRS) and "-packages" not in frame.filename

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -10,10 +11,10 @@ from typing import Any, TypeVar
 
 import click
 
-from holdfast.cli.asked import Asked
+from holdfast.cli.asked import Asked, Trouble
 from holdfast.cli.at_once import Roster, end_at_once, ending_at_once
 from holdfast.cli.counts import Counts
-from holdfast.cli.pipelines import Loaded
+from holdfast.cli.pipelines import Loaded, their_frames
 from holdfast.cli.progress import JsonLines, Progress
 from holdfast.cli.summary import Summary
 from holdfast.core.errors import StoreError
@@ -85,7 +86,7 @@ def worked(
 ) -> Report:
     """Drains or works, and shows it. A second Ctrl-C comes out as KeyboardInterrupt, with everything let go."""
     roster = Roster()
-    with ending_at_once(asked):
+    with ending_at_once(asked), refusing_exits("the worker"):
         try:
             return work(loaded.pipeline, store, budget=budget, listeners=(roster, progress.counts), **how)
         except KeyboardInterrupt:
@@ -95,10 +96,24 @@ def worked(
             raise
 
 
+@contextmanager
+def refusing_exits(where: str) -> Iterator[None]:
+    """Makes an error of a sys.exit in code that is not ours: whatever its code says, the work is not done."""
+    try:
+        yield
+    except SystemExit as error:
+        story = "".join(traceback.format_list(their_frames(error.__traceback__))).rstrip()
+        said = "".join(traceback.format_exception_only(error)).strip()
+        raise Trouble(
+            f"something called sys.exit ({said}) inside {where}, so it could not go on; what was committed is safe. "
+            f"Raise an error there instead, and run the command again:\n{story}"
+        ) from error
+
+
 def prepared(loaded: Loaded, store: Store) -> None:
     """Lets the pipeline's file make the tables that its effects write to."""
     if loaded.prepare is not None:
-        with store.transaction() as tx:
+        with refusing_exits("prepare()"), store.transaction() as tx:
             loaded.prepare(tx)
 
 
