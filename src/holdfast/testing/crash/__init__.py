@@ -8,8 +8,9 @@ In a test of yours:
         crash_everywhere(papers, ["a.pdf", "b.pdf"], prepare=create_tables)
 
 Every run has a database of its own and a process of its own. The kill is a real SIGKILL: inside the transaction, when
-everything is written and COMMIT is the next word, or right after it. Compared is what holdfast kept for each document,
-and every row of every table of yours. What lies outside of the database is not seen: put its id into a row.
+everything of the documents is written and nothing is committed, or right after COMMIT. Compared is what holdfast kept
+for each document, and every row of every table of yours. What lies outside of the database is not seen:
+put its id into a row.
 """
 
 from holdfast.testing.crash.everywhere import crash_everywhere, crashtest

@@ -76,7 +76,10 @@ class Watched:
         return answer
 
     def _write_and_die(self, effect: Effect | None, place: Point, tx: Tx) -> None:
-        """Dies inside the transaction, when all is written and COMMIT is the next word."""
+        """Dies inside the transaction, when all that the moves write is written and nothing is committed.
+
+        COMMIT is the next word; where an `exchange` is one transaction, a claim of more documents comes between.
+        """
         try:
             if effect is not None:
                 effect(tx)
