@@ -27,6 +27,8 @@ STILL_HELD = (
     "The store is busy, so the documents held here could not be given back: as after a crash, the next worker on this "
     "machine takes them over at once, and those elsewhere when the lease ends."
 )
+OVER = b"\0"
+"""No signal has this number. The end of the pipe would not do: a forked child may keep it open."""
 SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -93,7 +95,7 @@ def ending_at_once(asked: Asked) -> Iterator[None]:
 
 def _listen(asked: Asked, heard: int) -> None:
     signals = 0
-    while number := os.read(heard, 1):
+    while (number := os.read(heard, 1)) != OVER:
         signals += number[0] in (signal.SIGINT, signal.SIGTERM)
         if signals == 2:
             if not _is_over_soon(heard):
@@ -105,11 +107,12 @@ def _listen(asked: Asked, heard: int) -> None:
 def _is_over_soon(heard: int) -> bool:
     """Answers whether the work came to its end after all. A third signal does not wait for that."""
     news, _, _ = select.select([heard], [], [], PATIENCE_TO_END)
-    return bool(news) and not os.read(heard, 1)
+    return bool(news) and os.read(heard, 1) == OVER
 
 
 def _stop_listening(told: int, before: int) -> None:
     signal.set_wakeup_fd(before)
+    os.write(told, OVER)
     os.close(told)
 
 
