@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from secrets import randbits
 from typing import Any, Unpack
 
 from holdfast.core.codec import checked_json
@@ -51,7 +50,7 @@ def submit(
         raise HoldfastError(f"documents= takes many documents, not one: write documents=[{documents!r}]")
     plan = store.declare(pipeline.shape())
     stream = (_new(document, priority) for document in documents)
-    submission = randbits(62)
+    submission = int.from_bytes(os.urandom(8)) >> 2
     receipt = Receipt()
     part = 0
     while some := list(islice(stream, SLICE)):

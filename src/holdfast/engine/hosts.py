@@ -7,10 +7,18 @@ pid namespace together with the pid and the moment the process began name one pr
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 
 from holdfast.core.model import Worker
+
+
+def host_name() -> str:
+    """Gives the name of the machine, without the import of `socket` where that can be helped."""
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    import socket
+
+    return socket.gethostname()
 
 
 def this_host() -> str:
@@ -20,7 +28,7 @@ def this_host() -> str:
         namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         namespace = ""
-    return "/".join(part for part in (socket.gethostname(), boot, namespace) if part)
+    return "/".join(part for part in (host_name(), boot, namespace) if part)
 
 
 def born(pid: int) -> str:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
-from secrets import token_hex
-from socket import gethostname
 from typing import TypedDict
 
 from msgspec import Struct, field
 
 from holdfast.core.errors import DefinitionError
+from holdfast.engine.hosts import host_name
 
 
 def _name_of_its_own() -> str:
-    return f"{gethostname()}-{os.getpid()}-{token_hex(3)}"
+    return f"{host_name()}-{os.getpid()}-{os.urandom(3).hex()}"
 
 
 class Settings(Struct, frozen=True, kw_only=True):
