@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.core.errors import StepTimeout
 from holdfast.core.model import Claim, Plan, Worker
-from holdfast.core.moves import Accepted, Answer, Ending, Lost, Move, rewound
+from holdfast.core.moves import Accepted, Ending, Lost, Move, rewound
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.bodies import Desk, StoreReader
 from holdfast.engine.budget import Budget
@@ -25,7 +25,7 @@ from holdfast.engine.hand import InHand, take
 from holdfast.engine.pace import IDLE, Pace
 from holdfast.engine.runners import Runners
 from holdfast.engine.settings import Settings
-from holdfast.stores.protocol import Store
+from holdfast.stores.protocol import Exchanged, Scope, Store
 
 
 class Rounds:
@@ -48,10 +48,10 @@ class Rounds:
         self.store = store
         self.budget = budget
         self._plan = plan
-        self._batch = settings.batch
         self._say = say
         self._timeouts = {s.name: s.options.timeout for s in pipeline.steps if s.options.timeout is not None}
-        self._deadlines = {s.name: s.deadline for s in pipeline.steps if s.deadline is not None}
+        deadlines = {s.name: s.deadline for s in pipeline.steps if s.deadline is not None}
+        self._scope: Scope = {"batch": settings.batch, "timeouts": deadlines}
         self._pace = Pace(pipeline, threads=settings.threads, most=settings.concurrency)
         self._doors = Doors(pipeline, store, plan)
         self._caretaker = Caretaker(pipeline, store, plan, batch=settings.batch)
@@ -215,15 +215,13 @@ class Rounds:
             self._say(Committed(accepted, took))
         self._begin(claims)
 
-    def _exchange(self, moves: Sequence[Move]) -> tuple[list[Answer], list[Claim]]:
+    def _exchange(self, moves: Sequence[Move]) -> Exchanged:
         staying = len(self._hand) - sum(move.state != "running" for move in moves)
         alone = self.budget.is_over() or self._caretaker.suspects
         wanted = 0 if alone else self._pace.wanted(staying)
         if not wanted:
             return self.store.commit(self._plan, moves), []
-        answers, claims = self.store.exchange(
-            self._plan, moves, self.me, limit=wanted, batch=self._batch, timeouts=self._deadlines
-        )
+        answers, claims = self.store.exchange(self._plan, moves, self.me, limit=wanted, **self._scope)
         self._pace.claimed(len(claims), wanted)
         return answers, claims
 
@@ -271,7 +269,7 @@ class Rounds:
         if self._caretaker.suspects:
             self._take_a_suspect()
         elif wanted := self._pace.wanted(len(self._hand)):
-            claims = self.store.claim(self._plan, self.me, limit=wanted, batch=self._batch, timeouts=self._deadlines)
+            claims = self.store.claim(self._plan, self.me, limit=wanted, **self._scope)
             self._pace.claimed(len(claims), wanted)
             self._begin(claims)
 
@@ -279,7 +277,7 @@ class Rounds:
         """A document that crashed its workers is worked on while nothing else is in hand."""
         if self._hand:
             return
-        claims = self.store.claim_suspect(self._plan, self.me, batch=self._batch, timeouts=self._deadlines)
+        claims = self.store.claim_suspect(self._plan, self.me, **self._scope)
         self._caretaker.suspects = bool(claims)
         self._begin(claims)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,22 +13,57 @@ Known = Mapping[str, tuple[Any, ...]]
 """By key: (id, fingerprint, submission, part) of documents that the store has."""
 
 
+class Unchanged(threading.local):
+    """Which documents the earlier parts of this thread's submission left as they were: a bit for each.
+
+    New and changed documents bear the submission's mark in their rows. To mark these too would rewrite every row of
+    every submit that changes nothing. A part that is tried again is not an earlier one.
+    """
+
+    def __init__(self) -> None:
+        self._part = (-1, -1)
+        self._in_this_part: set[int] = set()
+        self._bits = bytearray()
+
+    def begin(self, submission: int, part: int) -> None:
+        """Learns which part comes now."""
+        if submission != self._part[0]:
+            self._bits = bytearray()
+        elif part != self._part[1]:
+            self._remember()
+        self._part = (submission, part)
+        self._in_this_part = set()
+
+    def _remember(self) -> None:
+        more = max(self._in_this_part, default=0) // 8 + 1 - len(self._bits)
+        self._bits.extend(bytes(max(more, 0)))
+        for document_id in self._in_this_part:
+            self._bits[document_id // 8] |= 1 << document_id % 8
+
+    def add(self, document_id: int) -> None:
+        """Learns that this part leaves a document as it is."""
+        self._in_this_part.add(document_id)
+
+    def were_named(self, document_id: int) -> bool:
+        """Answers whether an earlier part left it as it is."""
+        place = document_id // 8
+        return place < len(self._bits) and bool(self._bits[place] & 1 << document_id % 8)
+
+
 def sort_out(
-    documents: Sequence[NewDocument], known: Known, *, submission: int, part: int
+    documents: Sequence[NewDocument], known: Known, unchanged: Unchanged, *, submission: int, part: int
 ) -> tuple[list[NewDocument], list[NewDocument], int]:
     """Sorts documents into new, changed, and a count of unchanged ones. Raises DuplicateKey.
 
     A document that this very part wrote before was committed by a try whose answer was lost: it counts as unchanged.
-    One that an earlier part found unchanged bears no mark of it: that would rewrite every row of every submit that
-    changes nothing.
     """
+    unchanged.begin(submission, part)
     new: list[NewDocument] = []
     changed: list[NewDocument] = []
-    unchanged = 0
     seen: set[str] = set()
     for document in documents:
         row = known.get(document.key)
-        if document.key in seen or (row is not None and row[2] == submission and row[3] != part):
+        if document.key in seen or (row is not None and _was_named(row, unchanged, submission, part)):
             raise DuplicateKey(
                 f"the key {document.key!r} was named twice in one submit. Keys name documents within a batch: "
                 "give each document its own, or put them in different batches. Nothing of the slice that names it "
@@ -39,5 +75,10 @@ def sort_out(
         elif row[1] != document.fingerprint:
             changed.append(document)
         else:
-            unchanged += 1
-    return new, changed, unchanged
+            unchanged.add(row[0])
+    return new, changed, len(documents) - len(new) - len(changed)
+
+
+def _was_named(row: tuple[Any, ...], unchanged: Unchanged, submission: int, part: int) -> bool:
+    document_id, _, written_by, in_part = row
+    return (written_by == submission and in_part != part) or unchanged.were_named(document_id)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 from holdfast.core.codec import Kept
 from holdfast.core.model import (
@@ -39,7 +38,15 @@ Verdict = Callable[[str, int, int], tuple[State, timedelta]]
 Timeouts = Mapping[str, timedelta]
 """How long a document may be in a step, for the steps that say so."""
 
-NO_TIMEOUTS: Timeouts = MappingProxyType({})
+Exchanged = tuple[list[Answer], list[Claim]]
+"""What came of the moves that were handed in, and the claims that were given for them."""
+
+
+class Scope(TypedDict, total=False):
+    """Which documents are claimed, and how long they may be in their steps. Without either: all, for ever."""
+
+    batch: str | None
+    timeouts: Timeouts
 
 
 class Intake(Protocol):
@@ -57,9 +64,8 @@ class Intake(Protocol):
     ) -> Receipt:
         """Takes one slice of a submit in: new keys begin, changed fingerprints open a new generation, the rest stays.
 
-        Raises DuplicateKey, and takes nothing of the slice in, when a key is named twice in it, or was taken in or
-        changed by an earlier part of this submission. A key that earlier parts found unchanged is not remembered: the
-        same content is unchanged once more, other content is a change. Repeating a part changes nothing.
+        Raises DuplicateKey, and takes nothing of the slice in, when a key is named twice in it, or was named by an
+        earlier part of this submission, which one thread sends. Repeating a part changes nothing.
         """
 
     def seal(self, pipeline: str, batch: str) -> None:
@@ -78,14 +84,10 @@ class Work(Protocol):
     def retire(self, worker: Worker) -> None:
         """Lets a worker leave: what it still holds waits again, and costs nothing."""
 
-    def claim(
-        self, plan: Plan, worker: Worker, *, limit: int, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
-    ) -> list[Claim]:
+    def claim(self, plan: Plan, worker: Worker, *, limit: int, **scope: Unpack[Scope]) -> list[Claim]:
         """Gives the worker up to `limit` due documents, by priority, then age. Counts an attempt for each."""
 
-    def claim_suspect(
-        self, plan: Plan, worker: Worker, *, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
-    ) -> list[Claim]:
+    def claim_suspect(self, plan: Plan, worker: Worker, **scope: Unpack[Scope]) -> list[Claim]:
         """Gives the worker one due document that crashed its workers before, to be worked on alone."""
 
     def surrender(self, worker: Worker, *, keeping: Sequence[int]) -> int:
@@ -95,15 +97,8 @@ class Work(Protocol):
         """Makes the moves durable together and answers for each. The one door through which checkpoints move."""
 
     def exchange(
-        self,
-        plan: Plan,
-        moves: Sequence[Move],
-        worker: Worker,
-        *,
-        limit: int,
-        batch: str | None = None,
-        timeouts: Timeouts = NO_TIMEOUTS,
-    ) -> tuple[list[Answer], list[Claim]]:
+        self, plan: Plan, moves: Sequence[Move], worker: Worker, *, limit: int, **scope: Unpack[Scope]
+    ) -> Exchanged:
         """Commits moves and claims more documents: in one transaction, where writers wait for each other."""
 
     def give_back(self, endings: Sequence[Ending]) -> list[bool]:

@@ -16,6 +16,7 @@ from holdfast.core.errors import StoreError, StoreGone
 from holdfast.core.model import Checkpoint, Entry, Plan, Standing
 from holdfast.core.moves import refuse_to_end
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, Tables
+from holdfast.stores.parts import Unchanged
 from holdfast.stores.protocol import Clock
 
 
@@ -48,6 +49,7 @@ class Base:
         self._clock = clock or (lambda: datetime.now(UTC))
         self._lock = threading.RLock()
         self._tables = Tables()
+        self._unchanged = Unchanged()
         self._effects = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._effects.execute("pragma foreign_keys = on")
         self._closed = False

@@ -136,7 +136,7 @@ class Intake(Base):
             named = {one.key: tables.keys.get((into.id, one.key)) for one in documents}
             held = {key: tables.documents[found] for key, found in named.items() if found is not None}
             known = {key: (row.id, row.fingerprint, row.submission, row.part) for key, row in held.items()}
-            new, changed, unchanged = sort_out(documents, known, submission=submission, part=part)
+            new, changed, unchanged = sort_out(documents, known, self._unchanged, submission=submission, part=part)
             for one in new:
                 self._begin(plan, into, one, submission=submission, part=part, now=now)
             tables.batches[into.id] = replace(into, expected=into.expected + len(new))

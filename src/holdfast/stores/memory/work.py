@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from sqlite3 import IntegrityError
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from holdfast.core.retry import SUSPECT
 from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effect, run_effects
 from holdfast.stores.memory.base import Base, Tx
 from holdfast.stores.memory.tables import DocumentRow, ItemRow, WorkerRow
-from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
+from holdfast.stores.protocol import Exchanged, Scope, Timeouts
 
 
 class Work(Base):
@@ -64,21 +64,17 @@ class Work(Base):
         row = self._tables.workers.get(worker.id)
         return row is None or row.gone
 
-    def claim(
-        self, plan: Plan, worker: Worker, *, limit: int, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
-    ) -> list[Claim]:
+    def claim(self, plan: Plan, worker: Worker, *, limit: int, **scope: Unpack[Scope]) -> list[Claim]:
         now = self.now()
         with self._writing():
-            due = [row for row in self._due(plan, batch, now) if row.crashes < SUSPECT]
-            return self._claim(plan, worker, due[:limit], timeouts=timeouts, now=now)
+            due = [row for row in self._due(plan, scope.get("batch"), now) if row.crashes < SUSPECT]
+            return self._claim(plan, worker, due[:limit], timeouts=scope.get("timeouts", {}), now=now)
 
-    def claim_suspect(
-        self, plan: Plan, worker: Worker, *, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
-    ) -> list[Claim]:
+    def claim_suspect(self, plan: Plan, worker: Worker, **scope: Unpack[Scope]) -> list[Claim]:
         now = self.now()
         with self._writing():
-            due = [row for row in self._due(plan, batch, now) if row.crashes >= SUSPECT]
-            return self._claim(plan, worker, due[:1], timeouts=timeouts, now=now)
+            due = [row for row in self._due(plan, scope.get("batch"), now) if row.crashes >= SUSPECT]
+            return self._claim(plan, worker, due[:1], timeouts=scope.get("timeouts", {}), now=now)
 
     def _claim(
         self, plan: Plan, worker: Worker, due: list[DocumentRow], *, timeouts: Timeouts, now: datetime
@@ -130,16 +126,9 @@ class Work(Base):
         return commit_in_groups(moves, lambda group: self._commit_together(plan, group))
 
     def exchange(
-        self,
-        plan: Plan,
-        moves: Sequence[Move],
-        worker: Worker,
-        *,
-        limit: int,
-        batch: str | None = None,
-        timeouts: Timeouts = NO_TIMEOUTS,
-    ) -> tuple[list[Answer], list[Claim]]:
-        return self.commit(plan, moves), self.claim(plan, worker, limit=limit, batch=batch, timeouts=timeouts)
+        self, plan: Plan, moves: Sequence[Move], worker: Worker, *, limit: int, **scope: Unpack[Scope]
+    ) -> Exchanged:
+        return self.commit(plan, moves), self.claim(plan, worker, limit=limit, **scope)
 
     def _commit_together(self, plan: Plan, moves: Sequence[Move]) -> list[Answer]:
         now = self.now()

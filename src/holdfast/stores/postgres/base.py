@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.codec import Kept, encode_json
+from holdfast.stores.parts import Unchanged
 from holdfast.stores.postgres.arrays import numbers, texts
 from holdfast.stores.postgres.connection import Connections, Db, Tx
 from holdfast.stores.protocol import Clock
@@ -34,6 +35,7 @@ class Base:
         self._db = Connections(url)
         self._clock = clock
         self._batches: dict[int, str] = {}
+        self._unchanged = Unchanged()
 
     def now(self) -> datetime:
         if self._clock:

@@ -71,7 +71,7 @@ class Intake(Base):
             known = {
                 row[0]: row[1:] for row in db.execute(SQL["find_keys"], {"batch_id": batch_id, "keys": keys}).fetchall()
             }
-            new, changed, unchanged = sort_out(documents, known, submission=submission, part=part)
+            new, changed, unchanged = sort_out(documents, known, self._unchanged, submission=submission, part=part)
             place = {
                 "pipeline_id": plan.pipeline_id,
                 "batch_id": batch_id,

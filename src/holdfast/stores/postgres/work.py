@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
-from holdfast.core.moves import Answer, Ending, Move, reuses_of, rewound
+from holdfast.core.moves import Ending, Move, reuses_of, rewound
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, kept, plain
 from holdfast.stores.postgres.commit import Commit
 from holdfast.stores.postgres.connection import Db
-from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
+from holdfast.stores.protocol import Exchanged, Scope, Timeouts
 from holdfast.stores.rows import MANY, from_json, items_of
 
 
@@ -42,30 +42,21 @@ class Work(Commit):
         held = {"id": worker.id, "now": self._now(), "keeping": numbers(keeping)}
         return self._db.writing(lambda db: db.execute(SQL["let_go"], held).rowcount)
 
-    def claim(
-        self, plan: Plan, worker: Worker, *, limit: int, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
-    ) -> list[Claim]:
-        return self._claim("claim", plan, worker, {"limit": limit, "batch": batch}, timeouts)
+    def claim(self, plan: Plan, worker: Worker, *, limit: int, **scope: Unpack[Scope]) -> list[Claim]:
+        return self._claim("claim", plan, worker, scope, limit=limit)
 
-    def claim_suspect(
-        self, plan: Plan, worker: Worker, *, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
-    ) -> list[Claim]:
-        return self._claim("claim_suspect", plan, worker, {"batch": batch}, timeouts)
+    def claim_suspect(self, plan: Plan, worker: Worker, **scope: Unpack[Scope]) -> list[Claim]:
+        return self._claim("claim_suspect", plan, worker, scope)
 
     def exchange(
-        self,
-        plan: Plan,
-        moves: Sequence[Move],
-        worker: Worker,
-        *,
-        limit: int,
-        batch: str | None = None,
-        timeouts: Timeouts = NO_TIMEOUTS,
-    ) -> tuple[list[Answer], list[Claim]]:
-        return self.commit(plan, moves), self.claim(plan, worker, limit=limit, batch=batch, timeouts=timeouts)
+        self, plan: Plan, moves: Sequence[Move], worker: Worker, *, limit: int, **scope: Unpack[Scope]
+    ) -> Exchanged:
+        return self.commit(plan, moves), self.claim(plan, worker, limit=limit, **scope)
 
-    def _claim(self, query: str, plan: Plan, worker: Worker, wanted: dict[str, Any], timeouts: Timeouts) -> list[Claim]:
-        asked = wanted | {
+    def _claim(self, query: str, plan: Plan, worker: Worker, scope: Scope, **limit: int) -> list[Claim]:
+        timeouts = scope.get("timeouts")
+        asked = limit | {
+            "batch": scope.get("batch"),
             "pipeline_id": plan.pipeline_id,
             "plan_id": plan.plan_id,
             "worker_id": worker.id,

@@ -10,6 +10,7 @@ from sqlite3 import Connection
 from typing import Any
 
 from holdfast.core.codec import Kept, encode_json
+from holdfast.stores.parts import Unchanged
 from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import Query, load
 from holdfast.stores.sqlite.connection import Connections, Tx
@@ -27,6 +28,7 @@ class Base:
         self._db = Connections(url)
         self._clock = clock or (lambda: datetime.now(UTC))
         self._batches: dict[int, str] = {}
+        self._unchanged = Unchanged()
 
     def now(self) -> datetime:
         return self._clock()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from sqlite3 import Connection
-from typing import Any
+from typing import Any, Unpack
 
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
-from holdfast.core.moves import Answer, Ending, Move, reuses_of, rewound
+from holdfast.core.moves import Ending, Move, reuses_of, rewound
 from holdfast.stores.groups import EffectFailed
-from holdfast.stores.protocol import NO_TIMEOUTS, Timeouts
+from holdfast.stores.protocol import Exchanged, Scope
 from holdfast.stores.rows import MANY, items_of
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, as_kept, micros
 from holdfast.stores.sqlite.changes import Changes
@@ -42,22 +42,19 @@ class Work(Commit):
             kept_ids = encode_json(list(keeping))
             return db.execute(SQL["let_go"], {"id": worker.id, "keeping": kept_ids}).rowcount
 
-    def claim(
-        self, plan: Plan, worker: Worker, *, limit: int, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
-    ) -> list[Claim]:
-        return self._claim("find_due", plan, self._asked(plan, worker, batch, timeouts) | {"limit": limit})
+    def claim(self, plan: Plan, worker: Worker, *, limit: int, **scope: Unpack[Scope]) -> list[Claim]:
+        return self._claim("find_due", plan, self._asked(plan, worker, scope) | {"limit": limit})
 
-    def claim_suspect(
-        self, plan: Plan, worker: Worker, *, batch: str | None = None, timeouts: Timeouts = NO_TIMEOUTS
-    ) -> list[Claim]:
-        return self._claim("find_suspect", plan, self._asked(plan, worker, batch, timeouts))
+    def claim_suspect(self, plan: Plan, worker: Worker, **scope: Unpack[Scope]) -> list[Claim]:
+        return self._claim("find_suspect", plan, self._asked(plan, worker, scope))
 
-    def _asked(self, plan: Plan, worker: Worker, batch: str | None, timeouts: Timeouts) -> dict[str, Any]:
+    def _asked(self, plan: Plan, worker: Worker, scope: Scope) -> dict[str, Any]:
+        timeouts = scope.get("timeouts", {})
         return {
             "pipeline_id": plan.pipeline_id,
             "plan_id": plan.plan_id,
             "worker_id": worker.id,
-            "batch": batch,
+            "batch": scope.get("batch"),
             "step_ids": encode_json(list(plan.step_ids.values())),
             "timeouts": encode_json({str(plan.step_ids[step]): span // MICROSECOND for step, span in timeouts.items()}),
             "now": self._now(),
@@ -90,16 +87,9 @@ class Work(Commit):
         return self._batches
 
     def exchange(
-        self,
-        plan: Plan,
-        moves: Sequence[Move],
-        worker: Worker,
-        *,
-        limit: int,
-        batch: str | None = None,
-        timeouts: Timeouts = NO_TIMEOUTS,
-    ) -> tuple[list[Answer], list[Claim]]:
-        asked = self._asked(plan, worker, batch, timeouts) | {"limit": limit}
+        self, plan: Plan, moves: Sequence[Move], worker: Worker, *, limit: int, **scope: Unpack[Scope]
+    ) -> Exchanged:
+        asked = self._asked(plan, worker, scope) | {"limit": limit}
         changes = Changes(plan, moves, self._now())
         try:
             with self._committing() as db:

@@ -32,12 +32,7 @@ _PARTS = (
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from holdfast.testing.conformance.base import Conformance, Desk, OpenStore  # noqa: E402
-from holdfast.testing.conformance.claims import (  # noqa: E402
-    AttemptConformance,
-    ClaimConformance,
-    SuspectConformance,
-    WorkerConformance,
-)
+from holdfast.testing.conformance.claims import AttemptConformance, ClaimConformance, SuspectConformance  # noqa: E402
 from holdfast.testing.conformance.commits import CheckConformance, CommitConformance, FenceConformance  # noqa: E402
 from holdfast.testing.conformance.decisions import (  # noqa: E402
     CancelConformance,
@@ -61,6 +56,7 @@ from holdfast.testing.conformance.plans import (  # noqa: E402
 )
 from holdfast.testing.conformance.races import RaceConformance  # noqa: E402
 from holdfast.testing.conformance.rewinds import RewindConformance  # noqa: E402
+from holdfast.testing.conformance.workers import WorkerConformance  # noqa: E402
 
 
 class StoreConformance(

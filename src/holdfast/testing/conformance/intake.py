@@ -131,23 +131,22 @@ class IntakeConformance(Conformance):
             desk.store.submit(desk.plan, "march", _documents("c", "b"), submission=7, part=1)
         assert sorted(one.key for one in desk.store.standings("papers")) == ["a", "b"]
 
-    def test_a_key_that_was_found_unchanged_is_not_remembered_by_later_parts(self, desk: Desk) -> None:
-        desk.submit("a", fingerprint="f1")
-        same, other = _documents("a", fingerprint="f1"), _documents("a", fingerprint="f2")
-        receipts = [
-            desk.store.submit(desk.plan, "march", part, submission=7, part=number)
-            for number, part in enumerate([same, same, other])
-        ]
-        assert receipts == [Receipt(unchanged=1), Receipt(unchanged=1), Receipt(changed=1)]
-
-    def test_a_key_with_two_contents_is_refused_by_the_next_submission_at_the_latest(self, desk: Desk) -> None:
-        desk.submit("a", fingerprint="f1")
-        same, other = _documents("a", fingerprint="f1"), _documents("a", fingerprint="f2")
-        for number, part in enumerate([same, other]):
-            desk.store.submit(desk.plan, "march", part, submission=7, part=number)
-        desk.store.submit(desk.plan, "march", same, submission=8, part=0)
+    @pytest.mark.parametrize("fingerprint", ["f1", "f2"])
+    def test_an_unchanged_key_named_in_an_earlier_part_is_refused(self, desk: Desk, fingerprint: str) -> None:
+        desk.submit("a", "b", "c", fingerprint="f1")
+        for number, keys in enumerate(["a", "bc"]):
+            named = _documents(*keys, fingerprint="f1")
+            desk.store.submit(desk.plan, "march", named, submission=7, part=number)
         with pytest.raises(DuplicateKey, match="'a' was named twice"):
-            desk.store.submit(desk.plan, "march", other, submission=8, part=1)
+            desk.store.submit(desk.plan, "march", _documents("a", fingerprint=fingerprint), submission=7, part=2)
+        assert desk.standing().fingerprint == "f1"
+
+    def test_a_part_that_is_tried_again_and_the_next_submission_name_unchanged_keys_anew(self, desk: Desk) -> None:
+        desk.submit("a", "b", fingerprint="f1")
+        same = _documents("a", "b", fingerprint="f1")
+        for submission, part in [(7, 0), (7, 0), (8, 0)]:
+            receipt = desk.store.submit(desk.plan, "march", same, submission=submission, part=part)
+            assert receipt == Receipt(unchanged=2)
 
     def test_a_later_submission_may_name_a_key_again(self, desk: Desk) -> None:
         desk.store.submit(desk.plan, "march", _documents("a"), submission=7, part=0)
