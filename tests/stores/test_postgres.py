@@ -123,12 +123,12 @@ def crowd(postgres_server: Postgres) -> Iterator[Desk]:
         store.url,
         """
         insert into hf_document (pipeline_id, batch_id, plan_id, key, payload, fingerprint, submission, part, state,
-                                 step_id, worker_id, fence, due_at, submitted_at, moved_at)
+                                 step_id, worker_id, fence, due_at, claimed_at, submitted_at, moved_at)
         select pipeline_id, batch_id, plan_id, 'key ' || n, '{}', '', 1, 1,
                case when n % 125 = 0 then 'running' when n % 125 <= 10 then 'waiting' else 'done' end,
                case when n % 125 <= 10 then step_id end,
                case when n % 125 = 0 then %s end, 1,
-               case when n % 125 between 1 and 10 then now() end, now(), now()
+               case when n % 125 between 1 and 10 then now() end, now(), now(), now()
           from hf_document, generate_series(1, 250000) as n
         """.replace("% 125", "%% 125"),
         desk.worker.id,

@@ -209,3 +209,9 @@ class Standing(Struct, frozen=True):
     submitted_at: datetime
     moved_at: datetime
     due_at: datetime | None
+    error: str = ""
+    accepted_by: str = ""
+    claimed_at: datetime | None = None
+    deadline_at: datetime | None = None
+    cleaned_at: datetime | None = None
+    plan_id: int = 0

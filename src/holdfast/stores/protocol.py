@@ -1,7 +1,8 @@
-"""What a store is: a handful of verbs in four roles.
+"""What a store is: a handful of verbs in six roles.
 
 Intake takes documents in. Work lets workers claim, commit and give back. Ledger answers questions. Upkeep puts right
-what time and crashes left behind. Every verb is one transaction. Clocks decide liveness, fences decide safety.
+what time and crashes left behind. Decisions does what people decided. Batches keeps the count. Every verb is one
+transaction. Clocks decide liveness, fences decide safety.
 """
 
 from __future__ import annotations
@@ -67,9 +68,6 @@ class Intake(Protocol):
         Raises DuplicateKey, and takes nothing of the slice in, when a key is named twice in it, or was named by an
         earlier part of this submission, which one thread sends. Repeating a part changes nothing.
         """
-
-    def seal(self, pipeline: str, batch: str) -> None:
-        """Closes a batch to new documents, or raises UnknownBatch."""
 
 
 class Work(Protocol):
@@ -182,6 +180,10 @@ class Upkeep(Protocol):
     def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:
         """Answers whether a suspect is due that `claim_suspect` would give."""
 
+
+class Decisions(Protocol):
+    """Does to documents what a person decided. Each is one line in the journal: who, why, before and after."""
+
     def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:
         """Lets a paused document go on: past the gate if it stands at one. Answers False when it was not paused."""
 
@@ -195,8 +197,15 @@ class Upkeep(Protocol):
         """Lets a dead letter be tried again from its checkpoint. Answers False when it was not dead."""
 
 
-class Store(Intake, Work, Ledger, Upkeep, Protocol):
-    """All four roles, on one database."""
+class Batches(Protocol):
+    """Keeps documents together that belong together, and counts them."""
+
+    def seal(self, pipeline: str, batch: str) -> None:
+        """Closes a batch to new documents, or raises UnknownBatch."""
+
+
+class Store(Intake, Work, Ledger, Upkeep, Decisions, Batches, Protocol):
+    """All six roles, on one database."""
 
     url: str
 

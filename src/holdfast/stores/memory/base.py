@@ -1,4 +1,4 @@
-"""What the four roles of the memory store share: its tables, its lock, its clock, and its journal."""
+"""What the six roles of the memory store share: its tables, its lock, its clock, and its journal."""
 
 from __future__ import annotations
 
@@ -157,6 +157,12 @@ class Base:
             submitted_at=row.submitted_at,
             moved_at=row.moved_at,
             due_at=row.due_at,
+            error=row.error,
+            accepted_by=row.accepted_by or "",
+            claimed_at=row.claimed_at,
+            deadline_at=row.deadline_at,
+            cleaned_at=row.cleaned_at,
+            plan_id=row.plan_id,
         )
 
 

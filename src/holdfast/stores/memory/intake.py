@@ -9,7 +9,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from holdfast.core.codec import checked_json
-from holdfast.core.errors import StoreError, UnknownBatch
+from holdfast.core.errors import StoreError
 from holdfast.core.model import OPEN_STATES, NewDocument, Plan, Receipt, State
 from holdfast.core.plan import (
     REORDERED,
@@ -200,16 +200,6 @@ class Intake(Base):
             generation=row.generation + 1,
             fence=row.fence + 1,
         )
-
-    def seal(self, pipeline: str, batch: str) -> None:
-        with self._writing() as tables:
-            pipeline_id = tables.pipelines.get(pipeline)
-            row = self._batch(pipeline_id, batch)
-            if row is None:
-                known = [one.name for one in tables.batches.values() if one.pipeline_id == pipeline_id]
-                raise UnknownBatch(pipeline, batch, known)
-            if row.state == "open":
-                tables.batches[row.id] = replace(row, state="sealed")
 
 
 def _payload(one: NewDocument) -> str:

@@ -106,6 +106,12 @@ class BatchRow(Struct, frozen=True):
     created_at: datetime
     state: Literal["open", "sealed", "closed"] = "open"
     expected: int = 0
+    gone_done: int = 0
+    gone_dead: int = 0
+    gone_cancelled: int = 0
+    sealed_at: datetime | None = None
+    closed_at: datetime | None = None
+    report: str | None = None
 
 
 class WorkerRow(Struct, frozen=True):
@@ -160,8 +166,13 @@ class DocumentRow(Struct, frozen=True):
     attempts: int = 0
     crashes: int = 0
     deadline_at: datetime | None = None
+    claimed_at: datetime | None = None
     reason: str = ""
+    error: str = ""
+    accepted_by: str | None = None
     reuses: dict[int, int] | None = None
+    serves: dict[int, int] | None = None
+    cleaned_at: datetime | None = None
 
     def due_after(self, delay: timedelta, now: datetime) -> datetime:
         """What is due at once keeps its place in the queue: work that was begun comes first."""
@@ -174,6 +185,8 @@ class DocumentRow(Struct, frozen=True):
             done_with_a_step=(self.state == "done") != (self.step_id is None),
             waiting_without_a_time=self.state == "waiting" and self.due_at is None,
             deadline_without_running=self.state != "running" and self.deadline_at is not None,
+            running_without_a_claim=self.state == "running" and self.claimed_at is None,
+            accepted_without_being_dead=self.state != "dead" and self.accepted_by is not None,
             negative_count=min(self.attempts, self.crashes, self.moves, self.fence, self.generation) < 0,
         )
 

@@ -92,6 +92,7 @@ class Work(Base):
                 fence=row.fence + 1,
                 attempts=row.attempts + 1,
                 due_at=None,
+                claimed_at=now,
                 deadline_at=deadlines.get(row.step_id or 0),
             )
             for row in due
@@ -210,6 +211,7 @@ class Work(Base):
             due_at=ending.until.astimezone(UTC) if ending.until else due,
             deadline_at=None,
             reason=str(ending.failure or ending.reason),
+            error=ending.failure.kind if ending.failure else "",
             attempts=row.attempts if ending.costs == "attempt" else max(row.attempts - 1, 0),
             crashes=row.crashes + (ending.costs == "crash"),
         )

@@ -1,4 +1,4 @@
-"""What the four roles of the PostgreSQL store share: its queries, its clock, and how it keeps times and values.
+"""What the six roles of the PostgreSQL store share: its queries, its clock, and how it keeps times and values.
 
 The clock is the database's, so that all workers of a fleet agree on it. Queries say now(), the moment the transaction
 began: the same for every row, and steady enough for the planner to use an index with it. A clock given by hand, as in

@@ -94,7 +94,7 @@ class Commit(Base):
             if _ends_a_later_generation(move):
                 done.append({"document_id": document_id})
         # Always in the order of their hashes: two groups that keep the same blobs would else wait for each other.
-        _each(db, "keep_blob", [(address, *blobs[address]) for address in sorted(blobs)])
+        _each(db, "keep_blob", [(address, *blobs[address], now) for address in sorted(blobs)])
         _each(db, "set_aside", asides)
         _each(db, "mend", mended)
         _each(db, "drop_items", done)

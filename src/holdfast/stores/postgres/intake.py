@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.core.codec import checked_json, encode_json
-from holdfast.core.errors import StoreError, UnknownBatch
+from holdfast.core.errors import StoreError
 from holdfast.core.model import NewDocument, Plan, Receipt, State
 from holdfast.core.plan import (
     REORDERED,
@@ -99,15 +99,6 @@ class Intake(Base):
         if state != "open":
             raise StoreError(f"batch {batch!r} of {plan.pipeline!r} is {state}: it takes no more documents")
         return int(batch_id)
-
-    def seal(self, pipeline: str, batch: str) -> None:
-        def seal(db: Db) -> None:
-            known = [row[1] for row in db.execute(SQL["batches"], {"pipeline": pipeline}).fetchall()]
-            if batch not in known:
-                raise UnknownBatch(pipeline, batch, known)
-            db.execute(SQL["seal"], {"pipeline": pipeline, "batch": batch})
-
-        self._db.writing(seal)
 
 
 def _stranded(db: Db, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, Crowd]:

@@ -150,7 +150,8 @@ class Ledger(Base):
 def standing(row: tuple[Any, ...]) -> Standing:
     """Gives a row of the view hf_standing as a value."""
     (document_id, pipeline, batch, key, payload, fingerprint, priority, state, generation, step, cursor, *rest) = row
-    moves, attempts, crashes, reason, holder, submitted_at, moved_at, due_at, _, _ = rest
+    moves, attempts, crashes, reason, holder, submitted_at, moved_at, due_at, error, accepted_by, *more = rest
+    claimed_at, deadline_at, cleaned_at, plan_id, _, _ = more
     return Standing(
         document_id,
         pipeline,
@@ -168,4 +169,10 @@ def standing(row: tuple[Any, ...]) -> Standing:
         moment(submitted_at),
         moment(moved_at),
         None if due_at is None else moment(due_at),
+        error,
+        accepted_by,
+        None if claimed_at is None else moment(claimed_at),
+        None if deadline_at is None else moment(deadline_at),
+        None if cleaned_at is None else moment(cleaned_at),
+        plan_id,
     )

@@ -1,4 +1,4 @@
-"""The PostgreSQL store: four roles on one database, and its schema."""
+"""The PostgreSQL store: six roles on one database, and its schema."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 from psycopg.errors import InsufficientPrivilege
 
 from holdfast.core.errors import SchemaNewer, SchemaOutdated, StoreReadOnly
+from holdfast.stores.postgres.batches import Batches
 from holdfast.stores.postgres.connection import Db
+from holdfast.stores.postgres.decisions import Decisions
 from holdfast.stores.postgres.intake import Intake
 from holdfast.stores.postgres.ledger import Ledger
 from holdfast.stores.postgres.upkeep import Upkeep
@@ -24,7 +26,7 @@ create table if not exists hf_schema (version integer primary key, migrated_at t
 """
 
 
-class PostgresStore(Intake, Work, Ledger, Upkeep):
+class PostgresStore(Intake, Work, Ledger, Upkeep, Decisions, Batches):
     """A store in a PostgreSQL database (14 or later), for any number of processes on any number of machines."""
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:

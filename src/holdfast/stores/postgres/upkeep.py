@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from holdfast.core.model import Plan, Standing
-from holdfast.core.plan import Shape
+from holdfast.stores.parts import why_reclaimed
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, Base, plain
 from holdfast.stores.postgres.connection import Db
@@ -52,60 +50,20 @@ class Upkeep(Base):
         }
         return self._db.reading(lambda db: db.execute(SQL["suspects_due"], asked).fetchone()) == (True,)
 
-    def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:
-        now = self._now()
-        asked = {"id": document_id, "now": now}
-
-        def resume(db: Db) -> bool:
-            db.execute(SQL["hold_document"], asked)
-            row = db.execute(SQL["standing_by_id"], {"ids": numbers([document_id])}).fetchone()
-            if row is None or row[7] != "paused":
-                return False
-            here, names = standing(row), list(plan.step_ids)
-            self._write_journal(db, [(document_id, "resume", who, {"reason": reason})], now)
-            place = names.index(here.checkpoint.step or "") + _is_gate(db, plan, here.checkpoint.step)
-            if place == len(names):
-                db.execute(SQL["finish_past_gate"], asked)
-                db.execute(SQL["drop_items"], {"document_id": document_id})
-            else:
-                db.execute(SQL["resume"], asked | {"step_id": plan.step_ids[names[place]]})
-            return True
-
-        return self._db.writing(resume)
-
-    def reject(self, document_id: int, *, who: str, reason: str) -> bool:
-        return self._decide("reject", document_id, who=who, reason=reason)
-
-    def cancel(self, document_id: int, *, who: str, reason: str) -> bool:
-        return self._decide("cancel", document_id, who=who, reason=reason)
-
-    def redrive(self, document_id: int, *, who: str, reason: str) -> bool:
-        return self._decide("redrive", document_id, who=who, reason=reason)
-
-    def _decide(self, verb: str, document_id: int, *, who: str, reason: str) -> bool:
-        now = self._now()
-
-        def decide(db: Db) -> bool:
-            if db.execute(SQL[verb], {"id": document_id, "reason": plain(reason), "now": now}).rowcount != 1:
-                return False
-            self._write_journal(db, [(document_id, verb, who, {"reason": reason})], now)
-            return True
-
-        return self._db.writing(decide)
-
 
 def _judged(orphan: tuple[Any, ...], verdict: Verdict) -> Orphan:
     document_id, step, attempts, crashes, fence, holder, overdue = orphan
     if not overdue:  # the attempt that was counted at the claim turns out to be a crash
         attempts, crashes = attempts - 1, crashes + 1
     state, delay = verdict(step, attempts, crashes)
-    reason = f"overdue at {step}" if overdue else f"worker {holder} is gone"
+    error, reason = why_reclaimed(step, holder, overdue=overdue)
     return {
         "id": document_id,
         "fence": fence,
         "state": state,
         "delay": delay // MICROSECOND if state == "waiting" else None,
         "reason": reason,
+        "error": error,
         "attempts": max(attempts, 0),
         "crashes": crashes,
         "detail": {"from": holder, "state": state, "reason": reason, "attempts": attempts, "crashes": crashes},
@@ -119,11 +77,7 @@ def _columns(orphans: Sequence[Orphan]) -> dict[str, Any]:
         "states": texts([one["state"] for one in orphans]),
         "delays": sparse_numbers([one["delay"] for one in orphans]),
         "reasons": texts([plain(one["reason"]) for one in orphans]),
+        "errors": texts([one["error"] for one in orphans]),
         "attempts": numbers([one["attempts"] for one in orphans]),
         "crashes": numbers([one["crashes"] for one in orphans]),
     }
-
-
-def _is_gate(db: Db, plan: Plan, step: str | None) -> bool:
-    ((shape,),) = db.execute(SQL["plan"], {"plan_id": plan.plan_id}).fetchall()
-    return any(one.kind == "gate" and one.name == step for one in msgspec.json.decode(shape, type=Shape).steps)

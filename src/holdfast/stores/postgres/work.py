@@ -177,6 +177,7 @@ def _endings(endings: Sequence[Ending]) -> dict[str, Any]:
         "untils": [ending.until for ending in endings],
         "delays": sparse_numbers(delays),
         "reasons": texts([plain(str(ending.failure or ending.reason)) for ending in endings]),
+        "errors": texts([plain(ending.failure.kind) if ending.failure else "" for ending in endings]),
         "refunds": numbers([int(ending.costs != "attempt") for ending in endings]),
         "crashed": numbers([int(ending.costs == "crash") for ending in endings]),
     }

@@ -1,4 +1,4 @@
-"""What the four roles of the SQLite store share: its queries, its clock, and how it keeps times and values."""
+"""What the six roles of the SQLite store share: its queries, its clock, and how it keeps times and values."""
 
 from __future__ import annotations
 

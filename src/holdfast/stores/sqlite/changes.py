@@ -61,7 +61,7 @@ class Changes:
             yield SQL["keep_bytes"], (*place, kept, self.now)
             return
         address = blob_hash(kept)
-        yield SQL["keep_blob"], (address, *as_blob(kept))
+        yield SQL["keep_blob"], (address, *as_blob(kept), self.now)
         yield SQL["keep_big"], (*place, address, self.now)
 
     def _keeping_asides(self, move: Move) -> Iterator[Statement]:

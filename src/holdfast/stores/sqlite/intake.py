@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.codec import checked_json, decode_json, encode_json
-from holdfast.core.errors import StoreError, UnknownBatch
+from holdfast.core.errors import StoreError
 from holdfast.core.model import NewDocument, Plan, Receipt, State
 from holdfast.core.plan import (
     REORDERED,
@@ -93,13 +93,6 @@ class Intake(Base):
         if state != "open":
             raise StoreError(f"batch {batch!r} of {plan.pipeline!r} is {state}: it takes no more documents")
         return int(batch_id)
-
-    def seal(self, pipeline: str, batch: str) -> None:
-        with self._db.writing() as db:
-            known = [row[1] for row in db.execute(SQL["batches"], {"pipeline": pipeline}).fetchall()]
-            if batch not in known:
-                raise UnknownBatch(pipeline, batch, known)
-            db.execute(SQL["seal"], {"pipeline": pipeline, "batch": batch})
 
 
 def _stranded(db: Connection, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, Crowd]:

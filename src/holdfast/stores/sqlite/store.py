@@ -1,4 +1,4 @@
-"""The SQLite store: four roles on one file, and its schema."""
+"""The SQLite store: six roles on one file, and its schema."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from sqlite3 import Connection
 from holdfast.core.errors import SchemaNewer, SchemaOutdated
 from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import migrations
+from holdfast.stores.sqlite.batches import Batches
+from holdfast.stores.sqlite.decisions import Decisions
 from holdfast.stores.sqlite.intake import Intake
 from holdfast.stores.sqlite.ledger import Ledger
 from holdfast.stores.sqlite.upkeep import Upkeep
@@ -17,7 +19,7 @@ MIGRATIONS = migrations(Path(__file__).parent / "migrations")
 NEWEST = MIGRATIONS[-1][0]
 
 
-class SqliteStore(Intake, Work, Ledger, Upkeep):
+class SqliteStore(Intake, Work, Ledger, Upkeep, Decisions, Batches):
     """A store in one SQLite file, for any number of processes on one machine."""
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:

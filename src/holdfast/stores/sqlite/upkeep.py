@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from sqlite3 import Connection
 from typing import Any
 
-import msgspec
-
 from holdfast.core.codec import encode_json
 from holdfast.core.model import Plan, Standing
-from holdfast.core.plan import Shape
+from holdfast.stores.parts import why_reclaimed
 from holdfast.stores.protocol import Verdict
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base
 from holdfast.stores.sqlite.ledger import standing
@@ -38,7 +36,7 @@ class Upkeep(Base):
         if not overdue:  # the attempt that was counted at the claim turns out to be a crash
             attempts, crashes = attempts - 1, crashes + 1
         state, delay = verdict(step, attempts, crashes)
-        reason = f"overdue at {step}" if overdue else f"worker {holder} is gone"
+        error, reason = why_reclaimed(step, holder, overdue=overdue)
         row = {
             "id": document_id,
             "fence": fence,
@@ -46,6 +44,7 @@ class Upkeep(Base):
             "due_at": now + delay // MICROSECOND if state == "waiting" else None,
             "at_once": state == "waiting" and not delay,
             "reason": reason,
+            "error": error,
             "attempts": max(attempts, 0),
             "crashes": crashes,
         }
@@ -73,40 +72,3 @@ class Upkeep(Base):
                 "now": self._now(),
             }
             return bool(db.execute(SQL["suspects_due"], asked).fetchone()[0])
-
-    def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:
-        with self._db.writing() as db:
-            row = db.execute(SQL["standing_by_id"], {"id": document_id}).fetchone()
-            if row is None or row[7] != "paused":
-                return False
-            here, names = standing(row), list(plan.step_ids)
-            self._write_journal(db, document_id, "resume", who=who, now=self._now(), detail={"reason": reason})
-            place = names.index(here.checkpoint.step or "") + _is_gate(db, plan, here.checkpoint.step)
-            asked = {"id": document_id, "now": self._now()}
-            if place == len(names):
-                finished = db.execute(SQL["finish_past_gate"], asked).rowcount == 1
-                db.execute(SQL["drop_items"], {"document_id": document_id})
-                return finished
-            return db.execute(SQL["resume"], asked | {"step_id": plan.step_ids[names[place]]}).rowcount == 1
-
-    def reject(self, document_id: int, *, who: str, reason: str) -> bool:
-        return self._decide("reject", document_id, who=who, reason=reason)
-
-    def cancel(self, document_id: int, *, who: str, reason: str) -> bool:
-        return self._decide("cancel", document_id, who=who, reason=reason)
-
-    def redrive(self, document_id: int, *, who: str, reason: str) -> bool:
-        return self._decide("redrive", document_id, who=who, reason=reason)
-
-    def _decide(self, verb: str, document_id: int, *, who: str, reason: str) -> bool:
-        now = self._now()
-        with self._db.writing() as db:
-            if db.execute(SQL[verb], {"id": document_id, "reason": reason, "now": now}).rowcount != 1:
-                return False
-            self._write_journal(db, document_id, verb, who=who, now=now, detail={"reason": reason})
-            return True
-
-
-def _is_gate(db: Connection, plan: Plan, step: str | None) -> bool:
-    (shape,) = db.execute(SQL["plan"], {"plan_id": plan.plan_id}).fetchone()
-    return any(one.kind == "gate" and one.name == step for one in msgspec.json.decode(shape, type=Shape).steps)

@@ -115,6 +115,7 @@ class Work(Commit):
             "due_at": micros(ending.until) if ending.until else due,
             "at_once": ending.state == "waiting" and not ending.until and not ending.delay,
             "reason": str(ending.failure or ending.reason),
+            "error": ending.failure.kind if ending.failure else "",
             "refund": ending.costs != "attempt",
             "crashed": ending.costs == "crash",
         }

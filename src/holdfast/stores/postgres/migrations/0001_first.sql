@@ -13,7 +13,9 @@
 -- text that was kept (number forms, order of keys, \u0000), costs less to write, and ->> works for people all the same.
 -- Our own queries read it as ::text, because psycopg would decode a json column, and holdfast decodes by itself.
 --
--- hf_journal tells everything that is not plain progress. The views hf_documents and hf_items are for people.
+-- hf_journal tells everything that is not plain progress, of documents and of batches. hf_manifest has the names of all
+-- documents that a batch expects, so that one that is missing can be named. What is cleaned up is still counted, in
+-- gone_done, gone_dead and gone_cancelled of its batch. The views hf_documents and hf_items are for people.
 --
 -- What documents and items refer to by columns that claims and moves write (step_id, plan_id, worker_id, blob_hash) is
 -- not declared as a foreign key: each would be looked up, and its row locked, for every document of every group.
@@ -46,8 +48,24 @@ create table hf_batch (
   name text not null,
   state text not null default 'open' check (state in ('open', 'sealed', 'closed')),
   expected bigint not null default 0 check (expected >= 0),
+  gone_done bigint not null default 0 check (gone_done >= 0),
+  gone_dead bigint not null default 0 check (gone_dead >= 0),
+  gone_cancelled bigint not null default 0 check (gone_cancelled >= 0),
   created_at timestamptz not null,
-  unique (pipeline_id, name)
+  sealed_at timestamptz,
+  closed_at timestamptz,
+  report json,
+  unique (pipeline_id, name),
+  check ((state = 'closed') = (closed_at is not null)),
+  check ((state = 'closed') = (report is not null))
+);
+
+create table hf_manifest (
+  batch_id bigint not null references hf_batch,
+  submission bigint not null,
+  part bigint not null,
+  keys json not null,
+  primary key (batch_id, submission, part)
 );
 
 create table hf_worker (
@@ -86,15 +104,22 @@ create table hf_document (
   crashes integer not null default 0 check (crashes >= 0),
   due_at timestamptz,
   deadline_at timestamptz,
+  claimed_at timestamptz,
   reason text not null default '',
+  error text not null default '',
+  accepted_by text,
   reuses json,
+  serves json,
   submitted_at timestamptz not null,
   moved_at timestamptz not null,
+  cleaned_at timestamptz,
   unique (batch_id, key),
   check ((state = 'running') = (worker_id is not null)),
   check ((state = 'done') = (step_id is null)),
   check (state <> 'waiting' or due_at is not null),
-  check (state = 'running' or deadline_at is null)
+  check (state = 'running' or deadline_at is null),
+  check (state <> 'running' or claimed_at is not null),
+  check (state = 'dead' or accepted_by is null)
 ) with (fillfactor = 50);
 
 -- What claiming, reclaiming and waking need. A move touches none of them.
@@ -102,6 +127,7 @@ create index hf_document_waiting on hf_document (pipeline_id, priority desc, due
 create index hf_document_suspect on hf_document (pipeline_id, due_at) where state = 'waiting' and crashes >= 2;
 create index hf_document_running on hf_document (worker_id) where state = 'running';
 create index hf_document_paused on hf_document (pipeline_id, due_at) where state = 'paused';
+create index hf_document_dead on hf_document (pipeline_id, id) where state = 'dead';
 
 create table hf_item (
   document_id bigint not null,
@@ -116,11 +142,13 @@ create table hf_item (
   primary key (document_id, generation, step_id, position),
   check (num_nonnulls(value, data, blob_hash) = 1)
 );
+create index hf_item_blob on hf_item (blob_hash) where blob_hash is not null;
 
 create table hf_blob (
   hash bytea primary key,
   media text not null check (media in ('json', 'bytes')),
-  content bytea not null
+  content bytea not null,
+  kept_at timestamptz not null
 );
 
 create table hf_aside (
@@ -143,21 +171,33 @@ create table hf_permit (
 
 create table hf_journal (
   id bigint generated always as identity primary key,
-  document_id bigint not null,
+  document_id bigint,
+  batch_id bigint references hf_batch,
   at timestamptz not null,
   verb text not null,
   who text not null,
-  generation integer not null,
+  generation integer not null default 0,
   step text,
   cursor json,
-  detail json
+  detail json,
+  check ((document_id is null) <> (batch_id is null))
 );
-create index hf_journal_document on hf_journal (document_id, id);
+create index hf_journal_document on hf_journal (document_id, id) where document_id is not null;
+create index hf_journal_batch on hf_journal (batch_id, id) where batch_id is not null;
+
+-- How long the bodies of a step took, over all documents that went through it: what an ETA is made of.
+create table hf_pace (
+  step_id bigint primary key references hf_step,
+  documents bigint not null check (documents >= 0),
+  seconds double precision not null check (seconds >= 0)
+);
 
 create view hf_standing as
 select d.id, p.name as pipeline, b.name as batch, d.key, d.payload::text, d.fingerprint, d.priority, d.state,
        d.generation, s.name as step, d.cursor::text, d.moves, d.attempts, d.crashes, d.reason,
-       coalesce(w.name, '') as holder, d.submitted_at, d.moved_at, d.due_at, d.batch_id, d.pipeline_id
+       coalesce(w.name, '') as holder, d.submitted_at, d.moved_at, d.due_at, d.error,
+       coalesce(d.accepted_by, '') as accepted_by, d.claimed_at, d.deadline_at, d.cleaned_at, d.plan_id, d.batch_id,
+       d.pipeline_id
   from hf_document d
   join hf_batch b on b.id = d.batch_id
   join hf_pipeline p on p.id = d.pipeline_id

@@ -3,7 +3,7 @@
 -- Documents that another worker is just claiming are passed over, not waited for.
 update hf_document d
    set state = 'running', worker_id = %(worker_id)s, fence = fence + 1, attempts = attempts + 1, plan_id = %(plan_id)s,
-       due_at = null,
+       due_at = null, claimed_at = coalesce(%(now)s::timestamptz, now()),
        deadline_at = coalesce(%(now)s::timestamptz, now())
                      + (%(timeouts)s::json ->> step_id::text)::float8 * interval '1 microsecond'
  where id = any(array(select id

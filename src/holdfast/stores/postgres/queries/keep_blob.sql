@@ -1,4 +1,4 @@
 -- A big value, once for all that refer to it.
-insert into hf_blob (hash, media, content)
-values (%s, %s, %s)
+insert into hf_blob (hash, media, content, kept_at)
+values (%s, %s, %s, coalesce(%s::timestamptz, now()))
     on conflict (hash) do nothing

@@ -1,12 +1,12 @@
 -- Orphans wait again, or become dead letters. What their workers still write will match no row.
 update hf_document d
-   set state = o.state, worker_id = null, deadline_at = null, fence = d.fence + 1, reason = o.reason,
+   set state = o.state, worker_id = null, deadline_at = null, fence = d.fence + 1, reason = o.reason, error = o.error,
        due_at = case when o.delay = 0 then d.submitted_at
                      else coalesce(%(now)s::timestamptz, now()) + o.delay * interval '1 microsecond' end,
        attempts = o.attempts, crashes = o.crashes
   from unnest(%(ids)s::bigint[], %(fences)s::bigint[], %(states)s::text[], %(delays)s::bigint[], %(reasons)s::text[],
-              %(attempts)s::int[], %(crashes)s::int[])
-       as o (id, fence, state, delay, reason, attempts, crashes)
+              %(errors)s::text[], %(attempts)s::int[], %(crashes)s::int[])
+       as o (id, fence, state, delay, reason, error, attempts, crashes)
  where d.id = any(%(ids)s::bigint[])
    and d.id = o.id
    and d.fence = o.fence

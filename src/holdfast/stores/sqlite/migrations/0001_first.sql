@@ -12,7 +12,9 @@
 -- together share a row: where items > 1, the value is a JSON list of so many. Times are microseconds since 1970, UTC:
 -- select datetime(moved_at / 1000000, 'unixepoch').
 --
--- hf_journal tells everything that is not plain progress. The views hf_documents and hf_items are for people.
+-- hf_journal tells everything that is not plain progress, of documents and of batches. hf_manifest has the names of all
+-- documents that a batch expects, so that one that is missing can be named. What is cleaned up is still counted, in
+-- gone_done, gone_dead and gone_cancelled of its batch. The views hf_documents and hf_items are for people.
 
 create table hf_pipeline (
   id integer primary key,
@@ -42,9 +44,25 @@ create table hf_batch (
   name text not null,
   state text not null default 'open' check (state in ('open', 'sealed', 'closed')),
   expected integer not null default 0 check (expected >= 0),
+  gone_done integer not null default 0 check (gone_done >= 0),
+  gone_dead integer not null default 0 check (gone_dead >= 0),
+  gone_cancelled integer not null default 0 check (gone_cancelled >= 0),
   created_at integer not null,
-  unique (pipeline_id, name)
+  sealed_at integer,
+  closed_at integer,
+  report text,
+  unique (pipeline_id, name),
+  check ((state = 'closed') = (closed_at is not null)),
+  check ((state = 'closed') = (report is not null))
 );
+
+create table hf_manifest (
+  batch_id integer not null references hf_batch,
+  submission integer not null,
+  part integer not null,
+  keys text not null,
+  primary key (batch_id, submission, part)
+) without rowid;
 
 create table hf_worker (
   id integer primary key autoincrement,
@@ -81,15 +99,22 @@ create table hf_document (
   crashes integer not null default 0 check (crashes >= 0),
   due_at integer,
   deadline_at integer,
+  claimed_at integer,
   reason text not null default '',
+  error text not null default '',
+  accepted_by text,
   reuses text,
+  serves text,
   submitted_at integer not null,
   moved_at integer not null,
+  cleaned_at integer,
   unique (batch_id, key),
   check ((state = 'running') = (worker_id is not null)),
   check ((state = 'done') = (step_id is null)),
   check (state <> 'waiting' or due_at is not null),
-  check (state = 'running' or deadline_at is null)
+  check (state = 'running' or deadline_at is null),
+  check (state <> 'running' or claimed_at is not null),
+  check (state = 'dead' or accepted_by is null)
 );
 
 -- What claiming, reclaiming and waking need. A move touches none of them.
@@ -97,6 +122,7 @@ create index hf_document_waiting on hf_document (pipeline_id, priority desc, due
 create index hf_document_suspect on hf_document (pipeline_id, due_at) where state = 'waiting' and crashes >= 2;
 create index hf_document_running on hf_document (worker_id) where state = 'running';
 create index hf_document_paused on hf_document (pipeline_id, due_at) where state = 'paused';
+create index hf_document_dead on hf_document (pipeline_id, id) where state = 'dead';
 
 create table hf_item (
   document_id integer not null,
@@ -106,16 +132,18 @@ create table hf_item (
   items integer not null default 1 check (items >= 1),
   value text,
   data blob,
-  blob_hash blob references hf_blob,
+  blob_hash blob,
   kept_at integer not null,
   primary key (document_id, generation, step_id, position),
   check ((value is not null) + (data is not null) + (blob_hash is not null) = 1)
 ) without rowid;
+create index hf_item_blob on hf_item (blob_hash) where blob_hash is not null;
 
 create table hf_blob (
   hash blob primary key,
   media text not null check (media in ('json', 'bytes')),
-  content blob not null
+  content blob not null,
+  kept_at integer not null
 ) without rowid;
 
 create table hf_aside (
@@ -138,21 +166,32 @@ create table hf_permit (
 
 create table hf_journal (
   id integer primary key,
-  document_id integer not null,
+  document_id integer,
+  batch_id integer references hf_batch,
   at integer not null,
   verb text not null,
   who text not null,
-  generation integer not null,
+  generation integer not null default 0,
   step text,
   cursor text,
-  detail text
+  detail text,
+  check ((document_id is null) <> (batch_id is null))
 );
-create index hf_journal_document on hf_journal (document_id, id);
+create index hf_journal_document on hf_journal (document_id, id) where document_id is not null;
+create index hf_journal_batch on hf_journal (batch_id, id) where batch_id is not null;
+
+-- How long the bodies of a step took, over all documents that went through it: what an ETA is made of.
+create table hf_pace (
+  step_id integer primary key references hf_step,
+  documents integer not null check (documents >= 0),
+  seconds real not null check (seconds >= 0)
+);
 
 create view hf_standing as
 select d.id, p.name as pipeline, b.name as batch, d.key, d.payload, d.fingerprint, d.priority, d.state, d.generation,
        s.name as step, d.cursor, d.moves, d.attempts, d.crashes, d.reason, coalesce(w.name, '') as holder,
-       d.submitted_at, d.moved_at, d.due_at, d.batch_id, d.pipeline_id
+       d.submitted_at, d.moved_at, d.due_at, d.error, coalesce(d.accepted_by, '') as accepted_by, d.claimed_at,
+       d.deadline_at, d.cleaned_at, d.plan_id, d.batch_id, d.pipeline_id
   from hf_document d
   join hf_batch b on b.id = d.batch_id
   join hf_pipeline p on p.id = d.pipeline_id

@@ -1,6 +1,6 @@
 -- An orphan waits again, or becomes a dead letter. What its worker still writes will match no row.
 update hf_document
-   set state = :state, worker_id = null, deadline_at = null, fence = fence + 1, reason = :reason,
+   set state = :state, worker_id = null, deadline_at = null, fence = fence + 1, reason = :reason, error = :error,
        due_at = case when :at_once then submitted_at else :due_at end,
        attempts = :attempts, crashes = :crashes
  where id = :id
