@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.core.codec import Kept, decode_json
+from holdfast.core.errors import StoreError
 from holdfast.core.model import OPEN_STATES, WHOLE, Balance, Item
 
 BIG = 64 * 1024
@@ -88,6 +89,12 @@ def as_blob(kept: Kept) -> tuple[str, bytes]:
 def from_json(text: str | None) -> Any:
     """Gives the value of a JSON column that may be empty."""
     return None if text is None else decode_json(text)
+
+
+def refuse_if_replaced(before: Sequence[Any], now: Sequence[Any]) -> None:
+    """Raises StoreError when readers see another generation now than when a walk began: its items may be gone."""
+    if before != now:
+        raise StoreError("the document was completed anew while it was read; read it again")
 
 
 def balance(expected: int, counts: Iterable[tuple[str, str | None, int]]) -> Balance:

@@ -25,9 +25,12 @@ _PARTS = (
     "ledger",
     "limits",
     "liveness",
+    "operators",
     "plans",
     "races",
     "rewinds",
+    "served",
+    "which",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
@@ -48,6 +51,11 @@ from holdfast.testing.conformance.kept import AsideConformance, KeptConformance 
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from holdfast.testing.conformance.limits import LimitConformance  # noqa: E402
 from holdfast.testing.conformance.liveness import LivenessConformance  # noqa: E402
+from holdfast.testing.conformance.operators import (  # noqa: E402
+    EveryDecisionConformance,
+    OperatorConformance,
+    ReviewConformance,
+)
 from holdfast.testing.conformance.plans import (  # noqa: E402
     OrderConformance,
     PlanConformance,
@@ -56,6 +64,8 @@ from holdfast.testing.conformance.plans import (  # noqa: E402
 )
 from holdfast.testing.conformance.races import RaceConformance  # noqa: E402
 from holdfast.testing.conformance.rewinds import RewindConformance  # noqa: E402
+from holdfast.testing.conformance.served import RewindToConformance, ServedConformance  # noqa: E402
+from holdfast.testing.conformance.which import WhichConformance  # noqa: E402
 from holdfast.testing.conformance.workers import WorkerConformance  # noqa: E402
 
 
@@ -86,6 +96,12 @@ class StoreConformance(
     CancelConformance,
     RedriveConformance,
     WakeConformance,
+    EveryDecisionConformance,
+    OperatorConformance,
+    ReviewConformance,
+    RewindToConformance,
+    ServedConformance,
+    WhichConformance,
     RaceConformance,
 ):
     """All that a store has to do."""
@@ -104,6 +120,7 @@ __all__ = [
     "Desk",
     "EffectConformance",
     "EndingConformance",
+    "EveryDecisionConformance",
     "ExchangeConformance",
     "FenceConformance",
     "IntakeConformance",
@@ -112,15 +129,20 @@ __all__ = [
     "LimitConformance",
     "LivenessConformance",
     "OpenStore",
+    "OperatorConformance",
     "OrderConformance",
     "PlanConformance",
     "RaceConformance",
     "RedriveConformance",
     "RenameConformance",
+    "ReviewConformance",
     "RewindConformance",
+    "RewindToConformance",
+    "ServedConformance",
     "ShapeConformance",
     "StoreConformance",
     "SuspectConformance",
     "WakeConformance",
+    "WhichConformance",
     "WorkerConformance",
 ]
