@@ -25,6 +25,7 @@ _PARTS = (
     "ledger",
     "limits",
     "liveness",
+    "orphans",
     "plans",
     "races",
     "rewinds",
@@ -48,6 +49,11 @@ from holdfast.testing.conformance.kept import AsideConformance, KeptConformance 
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from holdfast.testing.conformance.limits import LimitConformance  # noqa: E402
 from holdfast.testing.conformance.liveness import LivenessConformance  # noqa: E402
+from holdfast.testing.conformance.orphans import (  # noqa: E402
+    CauseConformance,
+    OrphanConformance,
+    ResolveConformance,
+)
 from holdfast.testing.conformance.plans import (  # noqa: E402
     OrderConformance,
     PlanConformance,
@@ -82,6 +88,9 @@ class StoreConformance(
     LimitConformance,
     LedgerConformance,
     LivenessConformance,
+    OrphanConformance,
+    ResolveConformance,
+    CauseConformance,
     DecisionConformance,
     CancelConformance,
     RedriveConformance,
@@ -95,6 +104,7 @@ __all__ = [
     "AsideConformance",
     "AttemptConformance",
     "CancelConformance",
+    "CauseConformance",
     "ChangeConformance",
     "CheckConformance",
     "ClaimConformance",
@@ -113,10 +123,12 @@ __all__ = [
     "LivenessConformance",
     "OpenStore",
     "OrderConformance",
+    "OrphanConformance",
     "PlanConformance",
     "RaceConformance",
     "RedriveConformance",
     "RenameConformance",
+    "ResolveConformance",
     "RewindConformance",
     "ShapeConformance",
     "StoreConformance",
