@@ -10,7 +10,9 @@ import click
 from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
 from holdfast.cli.at_once import say_how_to_go_on
 from holdfast.cli.crashtest import crashtest
+from holdfast.cli.explain import explain
 from holdfast.cli.migrate import migrate
+from holdfast.cli.orphans import orphans
 from holdfast.cli.run import run
 from holdfast.cli.show import show
 from holdfast.cli.status import status
@@ -63,5 +65,5 @@ def app() -> None:
     """
 
 
-for command in (run, submit, work, status, show, migrate, crashtest):
+for command in (run, submit, work, status, show, explain, orphans, migrate, crashtest):
     app.add_command(command)
