@@ -90,7 +90,8 @@ def workers_told(store: Store, pipeline: str, facts: dict[str, Any]) -> str:
     facts["workers_alive"] = len(alive)
     if not alive:
         return f"No worker is alive: {START}."
-    busy = sum(one.documents for one in store.causes(pipeline) if one.kind in ("worked on", "full step"))
+    numbers = {worker.id for worker in alive}
+    busy = sum(documents for holder, documents in store.holders(pipeline) if holder.worker.id in numbers)
     facts["worked_on"] = busy
     are = "1 worker is" if len(alive) == 1 else f"{len(alive):,} workers are"
     if not busy:

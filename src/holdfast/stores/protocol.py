@@ -181,6 +181,9 @@ class Ledger(Protocol):
     def holder(self, document_id: int) -> Holder | None:
         """Tells who holds a document, and whether that worker lives. None when nobody does."""
 
+    def holders(self, pipeline: str) -> list[tuple[Holder, int]]:
+        """Tells which workers hold documents of a pipeline, and how many."""
+
     def ahead(self, document_id: int) -> int:
         """Counts the due documents that are claimed before a waiting one: by priority, then age."""
 

@@ -147,10 +147,17 @@ class Ledger(Base):
         now = self.now()
         with self._reading() as tables:
             row = tables.documents.get(document_id)
-            worker = tables.workers.get(row.worker_id or 0) if row else None
-            if worker is None:
-                return None
-            return Holder(worker.worker, worker.beat_at, alive=not worker.gone and not worker.is_stale(now))
+            return self._holder(row.worker_id, now) if row and row.worker_id else None
+
+    def holders(self, pipeline: str) -> list[tuple[Holder, int]]:
+        now = self.now()
+        with self._reading():
+            held = Counter(row.worker_id for row in self._of(pipeline) if row.worker_id)
+            return [(self._holder(worker_id, now), count) for worker_id, count in sorted(held.items())]
+
+    def _holder(self, worker_id: int, now: datetime) -> Holder:
+        row = self._tables.workers[worker_id]
+        return Holder(row.worker, row.beat_at, alive=not row.gone and not row.is_stale(now))
 
     def ahead(self, document_id: int) -> int:
         now = self.now()

@@ -153,7 +153,10 @@ class Ledger(Base):
 
     def holder(self, document_id: int) -> Holder | None:
         row = self._one("holder", document_id=document_id, now=self._now())
-        return Holder(Worker(*row[:6]), moment(row[6]), alive=row[7]) if row else None
+        return _holder(row) if row else None
+
+    def holders(self, pipeline: str) -> list[tuple[Holder, int]]:
+        return [(_holder(row), row[8]) for row in self._all("holders", pipeline=pipeline, now=self._now())]
 
     def ahead(self, document_id: int) -> int:
         return sum(row[0] for row in self._all("ahead", document_id=document_id, now=self._now()))
@@ -174,6 +177,10 @@ class Ledger(Base):
 
     def _one(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
         return next(iter(self._all(query, **parameters)), None)
+
+
+def _holder(row: tuple[Any, ...]) -> Holder:
+    return Holder(Worker(*row[:6]), moment(row[6]), alive=row[7])
 
 
 def standing(row: Sequence[Any]) -> Standing:

@@ -155,10 +155,10 @@ class Ledger(Base):
 
     def holder(self, document_id: int) -> Holder | None:
         row = self._one("holder", document_id=document_id, now=self._now())
-        if row is None:
-            return None
-        worker_id, name, host, pid, born, lease, beat_at, alive = row
-        return Holder(Worker(worker_id, name, host, pid, born, lease * MICROSECOND), moment(beat_at), bool(alive))
+        return _holder(row) if row else None
+
+    def holders(self, pipeline: str) -> list[tuple[Holder, int]]:
+        return [(_holder(row), row[8]) for row in self._all("holders", pipeline=pipeline, now=self._now())]
 
     def ahead(self, document_id: int) -> int:
         return sum(row[0] for row in self._all("ahead", document_id=document_id, now=self._now()))
@@ -180,6 +180,11 @@ class Ledger(Base):
 
     def _one(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
         return next(iter(self._all(query, **parameters)), None)
+
+
+def _holder(row: tuple[Any, ...]) -> Holder:
+    worker_id, name, host, pid, born, lease, beat_at, alive, *_ = row
+    return Holder(Worker(worker_id, name, host, pid, born, lease * MICROSECOND), moment(beat_at), bool(alive))
 
 
 def standing(row: tuple[Any, ...]) -> Standing:

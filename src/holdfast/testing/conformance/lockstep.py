@@ -352,6 +352,7 @@ class Lockstep(RuleBasedStateMachine):
             store.shape("papers"),
             store.orphans("papers", grace=LEASE),
             store.causes("papers"),
+            store.holders("papers"),
             [key for _, key in store.inside("papers", "file")],
             [(store.ahead(one.id), store.holder(one.id)) for one in standings],
             [store.find(key) for key in "ab"],

@@ -308,6 +308,18 @@ class CauseConformance(Conformance):
         assert desk.store.holder(desk.standing().id) is None
         assert desk.store.holder(12345) is None
 
+    def test_workers_are_told_with_how_many_documents_they_hold(self, desk: Desk, gated: Desk) -> None:
+        desk.submit(*"abcd")
+        gated.submit("e")
+        bob = desk.enlist("bob", lease=LEASE * 9)
+        desk.claim(limit=1, worker=bob)
+        desk.claim(limit=2)
+        gated.claim(worker=bob)
+        desk.clock.advance(LEASE * 2)
+        held = [(one.worker.name, one.alive, documents) for one, documents in desk.store.holders("papers")]
+        assert held == [("ann", False, 2), ("bob", True, 1)]
+        assert desk.store.holders("nothing") == []
+
     def test_documents_ahead_are_those_that_are_claimed_before(self, desk: Desk) -> None:
         desk.submit("a", "b")
         desk.clock.advance(SECOND)
