@@ -177,7 +177,7 @@ def test_a_pause_until_a_moment_ends_by_itself(desk: Desk) -> None:
 def test_an_orphan_kept_for_review_is_told(desk: Desk) -> None:
     desk.take_in()
     desk.reclaim(gone=[desk.worker.id], verdict=lambda *_: ("paused", SECOND))
-    assert "by bob, until a person decides: a person has to decide: worker ann is gone" in str(explained(desk))
+    assert "by bob, until a person decides: kept for review: worker ann is gone" in str(explained(desk))
 
 
 def test_a_dead_letter_is_told_with_its_reason_and_its_ways_out(desk: Desk) -> None:

@@ -71,7 +71,7 @@ def test_a_report_counts_orphans_that_were_kept_for_a_person(desk: Desk):
     desk.clock.advance(timedelta(minutes=1))
     report = holdfast.drain(a_pipeline("review"), desk.store)
     assert (report.reclaimed, report.paused, report.done) == (1, 1, 0)
-    assert desk.standing().reason == "a person has to decide: worker bob is gone"
+    assert desk.standing().reason == "kept for review: worker bob is gone"
 
 
 def test_a_strategy_that_is_none_is_refused_when_written():

@@ -54,6 +54,7 @@ def app() -> None:
       holdfast run papers.py            go on where it stopped
       holdfast status                   count what is there
       holdfast show pdfs/a.pdf          the whole story of one document
+      holdfast explain pdfs/a.pdf       why it is where it is, and what to do about it
 
     \b
     Exit codes:

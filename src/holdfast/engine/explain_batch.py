@@ -58,7 +58,7 @@ class _Case:
 
     def _counted(self) -> str:
         balance = self.here.balance
-        said = f"{balance.done:,} of {count(balance.expected, 'document')} of batch {self.here.name} are done"
+        said = f"{balance.done:,} of {balance.expected:,} documents of batch {self.here.name} are done"
         if not balance.balances:
             return f"{said}, but only {balance.found:,} were found. Look for the rest: {self._do('reconcile')}."
         if balance.open:

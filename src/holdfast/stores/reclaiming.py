@@ -12,7 +12,7 @@ from holdfast.core.orphans import ERRORS, STRATEGIES, Orphan, Sign, Strategy
 from holdfast.stores.protocol import Verdict
 
 NOTHING = timedelta(0)
-FOR_A_PERSON = "a person has to decide"
+FOR_A_PERSON = "kept for review"
 
 
 class Held(NamedTuple):

@@ -168,7 +168,7 @@ class LivenessConformance(Conformance):
         claim = desk.keep(desk.take_in(), "1")
         (orphan,) = desk.reclaim(gone=[desk.worker.id], verdict=lambda *_: ("paused", SECOND))
         assert (orphan.state, orphan.due_at, orphan.error) == ("paused", None, "WorkerGone")
-        assert orphan.reason == "a person has to decide: worker ann is gone"
+        assert orphan.reason == "kept for review: worker ann is gone"
         assert desk.store.wake(desk.plan) == 0
         assert desk.store.resume(desk.plan, claim.document_id, who="cat", reason="it was the machine")
         assert desk.claim_one(worker=desk.enlist("bob")).checkpoint == claim.checkpoint

@@ -166,7 +166,7 @@ class ResolveConformance(Conformance):
         assert here.checkpoint == orphan.standing.checkpoint
         assert here.due_at == (here.submitted_at if state == "waiting" else None)
         said = f"{orphan.why} (it burns)"
-        assert here.reason == (f"a person has to decide: {said}" if state == "paused" else said)
+        assert here.reason == (f"kept for review: {said}" if state == "paused" else said)
 
     def test_a_resolved_orphan_is_one_line_in_the_journal(self, desk: Desk) -> None:
         orphan = _orphaned(desk)
