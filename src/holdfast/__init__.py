@@ -26,6 +26,8 @@ from holdfast.core.step import At, Step
 from holdfast.engine.api import drain, submit, work
 from holdfast.engine.api import opened as open  # noqa: A004 - `holdfast.open` reads as what it does
 from holdfast.engine.budget import Budget
+from holdfast.engine.explain import Explanation, explain
+from holdfast.engine.explain_batch import explain_batch
 from holdfast.engine.report import Report
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "DefinitionError",
     "Document",
     "DuplicateKey",
+    "Explanation",
     "HoldfastError",
     "LeaseLost",
     "NewDocument",
@@ -52,6 +55,8 @@ __all__ = [
     "StoreError",
     "Tx",
     "drain",
+    "explain",
+    "explain_batch",
     "open",
     "submit",
     "work",

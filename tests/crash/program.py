@@ -99,6 +99,23 @@ def _fall_asleep(doc, where: str) -> None:
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread first: it must not get any further
 
 
+stillborn = holdfast.Pipeline("stillborn")
+
+
+@stillborn.step
+def begin(doc):
+    flag = Path(doc.payload["flag"])
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+@begin.effect
+def keep_beginning(tx, doc, pid):
+    tx.execute(sql(tx, "insert into sent values (?, ?)"), (doc.key, pid))
+
+
 def names(first: int, last: int) -> list[tuple[str, None]]:
     return [(f"parcel-{number:05}", None) for number in range(first, last)]
 
@@ -119,6 +136,11 @@ def _sleepwalk(url: str, lease: str) -> None:
         holdfast.drain(sleepwalk, store, threads=1, lease=timedelta(seconds=float(lease)))
 
 
+def _die_in_the_first_step(url: str) -> None:
+    with holdfast.open(url) as store:
+        holdfast.drain(stillborn, store, threads=1)
+
+
 def _submit_and_die(url: str, count: str, after: str) -> None:
     def documents():
         for number, document in enumerate(names(0, int(count))):
@@ -137,4 +159,6 @@ def _say_ready(event: object) -> None:
 
 if __name__ == "__main__":
     _, verb, *arguments = sys.argv
-    {"drain": _drain, "sleepwalk": _sleepwalk, "submit": _submit_and_die}[verb](*arguments)
+    {"drain": _drain, "sleepwalk": _sleepwalk, "stillborn": _die_in_the_first_step, "submit": _submit_and_die}[verb](
+        *arguments
+    )

@@ -10,7 +10,9 @@ import click
 from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
 from holdfast.cli.at_once import say_how_to_go_on
 from holdfast.cli.crashtest import crashtest
+from holdfast.cli.explain import explain
 from holdfast.cli.migrate import migrate
+from holdfast.cli.orphans import orphans
 from holdfast.cli.run import run
 from holdfast.cli.show import show
 from holdfast.cli.status import status
@@ -52,6 +54,7 @@ def app() -> None:
       holdfast run papers.py            go on where it stopped
       holdfast status                   count what is there
       holdfast show pdfs/a.pdf          the whole story of one document
+      holdfast explain pdfs/a.pdf       why it is where it is, and what to do about it
 
     \b
     Exit codes:
@@ -63,5 +66,5 @@ def app() -> None:
     """
 
 
-for command in (run, submit, work, status, show, migrate, crashtest):
+for command in (run, submit, work, status, show, explain, orphans, migrate, crashtest):
     app.add_command(command)

@@ -3,32 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
 
-from holdfast.core.codec import encode_json
-from holdfast.core.model import Checkpoint, Output
-from holdfast.core.plan import Shape
+from holdfast.core.words import ago, count, inside, moment, one_line, place, span
 
-
-def count(number: int, noun: str, many: str = "") -> str:
-    """Gives "1 document" or "1,203 documents"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {many or noun + 's'}"
-
-
-def span(seconds: float) -> str:
-    """Gives a length of time as a person would say it."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes:02} min"
-    return f"{hours // 24} days"
+__all__ = ["ago", "count", "inside", "moment", "one_line", "place", "rate", "span", "table"]
 
 
 def rate(per_second: float, what: str = "") -> str:
@@ -39,54 +17,6 @@ def rate(per_second: float, what: str = "") -> str:
     if per_second >= 1 or per_second == 0:
         return f"{per_second:.1f}{noun}/s"
     return f"{per_second * 60:.1f}{noun}/min"
-
-
-def moment(when: datetime) -> str:
-    """Gives a moment on the clock of the person who looks."""
-    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def ago(when: datetime, now: datetime) -> str:
-    """Says how long ago or in how long a moment is."""
-    seconds = (now - when).total_seconds()
-    return f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
-
-
-def one_line(text: str, width: int = 200) -> str:
-    """Gives text on one line, cut where it is too long."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
-
-
-def place(at: Checkpoint, shape: Shape | None, outputs: Sequence[Output] = ()) -> str:
-    """Says where a checkpoint is: "at step embed, item 128 of 300"."""
-    if at.step is None:
-        return "past the last step"
-    where = inside(at.step, at.cursor, shape, outputs)
-    return f"at step {at.step}, {where}" if where else f"at step {at.step}"
-
-
-def inside(step: str, cursor: Any, shape: Shape | None, outputs: Sequence[Output] = ()) -> str:
-    """Says where a cursor is inside its step; empty at the beginning."""
-    if cursor is None:
-        return ""
-    kind = next((one for one in shape.steps if one.name == step), None) if shape else None
-    total = next((one.items for one in outputs if kind and one.step == kind.over), 0)
-    of = f" of {total:,}" if total else ""
-    if isinstance(cursor, int):
-        return f"item {cursor:,}{of}"
-    if kind and kind.kind == "over" and isinstance(cursor, dict):
-        return _scattered(cursor, of)
-    return f"cursor {one_line(encode_json(cursor))}"
-
-
-def _scattered(cursor: dict[str, Any], of: str) -> str:
-    beyond = sum(stop - start for start, stop in cursor.get("done", []))
-    aside = len(cursor.get("aside", []))
-    said = [f"item {cursor.get('next', 0):,}{of}"]
-    said += [f"{beyond:,} beyond it done"] if beyond else []
-    said += [f"{aside:,} set aside"] if aside else []
-    return ", ".join(said)
 
 
 def table(rows: Sequence[Sequence[str]], *, indent: str = "", right: Sequence[int] = ()) -> list[str]:

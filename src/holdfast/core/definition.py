@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from holdfast.core.errors import DefinitionError
+from holdfast.core.orphans import STRATEGIES
 from holdfast.core.plan import StepKind
 from holdfast.core.retry import Retry
 from holdfast.core.step import Options, needs_parameters
@@ -47,6 +48,12 @@ def refuse_bad_name(name: str, what: str) -> None:
     """Refuses names that would need quoting somewhere."""
     if not NAME.fullmatch(name):
         raise DefinitionError(f"{what} is a letter, then letters, digits, '_', '-' or '.', 63 at most; not {name!r}")
+
+
+def refuse_bad_strategy(name: str, strategy: object) -> None:
+    """Refuses words that name no strategy for orphans."""
+    if strategy not in STRATEGIES:
+        raise DefinitionError(f"pipeline {name!r}: orphans= is one of {', '.join(STRATEGIES)}, not {strategy!r}")
 
 
 def refuse_bad_options(name: str, options: Options, given: Mapping[str, Any]) -> None:

@@ -7,9 +7,10 @@ from datetime import timedelta
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from holdfast.core.decorators import OverItems, OverWindows, Plain
-from holdfast.core.definition import kind_of, refuse_bad_name, refuse_bad_options
+from holdfast.core.definition import kind_of, refuse_bad_name, refuse_bad_options, refuse_bad_strategy
 from holdfast.core.document import Document
 from holdfast.core.errors import DefinitionError
+from holdfast.core.orphans import Strategy
 from holdfast.core.plan import Shape
 from holdfast.core.retry import Retry
 from holdfast.core.step import AnyStep, At, Options, Step
@@ -19,11 +20,18 @@ T = TypeVar("T")
 
 
 class Pipeline:
-    """A name and an ordered list of steps. The order is the order in which they are written."""
+    """A name and an ordered list of steps. The order is the order in which they are written.
 
-    def __init__(self, name: str, *, renamed: Mapping[str, str] | None = None) -> None:
+    renamed  which steps of earlier versions go on under which names
+    orphans  what workers do with documents of a worker that is gone, or whose step is overdue: "requeue" them to be
+             tried again as often as their step allows, "fail" them as dead letters at once, or keep them for "review"
+    """
+
+    def __init__(self, name: str, *, renamed: Mapping[str, str] | None = None, orphans: Strategy = "requeue") -> None:
         refuse_bad_name(name, "a pipeline's name")
+        refuse_bad_strategy(name, orphans)
         self.name = name
+        self.orphans: Strategy = orphans
         self.steps: list[AnyStep] = []
         self._renamed = dict(renamed or {})
         self._places: dict[str, int] = {}

@@ -7,8 +7,9 @@ from datetime import timedelta
 from time import monotonic
 
 from holdfast.core.model import Plan, Standing, State, Worker
+from holdfast.core.orphans import STRATEGIES
 from holdfast.core.pipeline import Pipeline
-from holdfast.engine.hosts import is_gone
+from holdfast.engine.orphans import gone_workers
 from holdfast.stores.protocol import Store
 
 UPKEEP = 2.0
@@ -34,7 +35,7 @@ class Caretaker:
     def look_after(self, me: Worker, in_hand: Sequence[int]) -> list[Standing]:
         """Makes a round. Answers the documents that were reclaimed."""
         self._looked_at = monotonic()
-        gone = [worker.id for worker, _, _ in self._store.workers() if worker.id != me.id and is_gone(worker)]
+        gone = [worker_id for worker_id in gone_workers(self._store) if worker_id != me.id]
         reclaimed = self._store.reclaim(self._plan, who=me.name, verdict=self._verdict, gone=gone)
         self._store.wake(self._plan)
         self.suspects = self._store.suspects_due(self._plan, batch=self._batch)
@@ -44,6 +45,8 @@ class Caretaker:
         return reclaimed
 
     def _verdict(self, step: str, attempts: int, crashes: int) -> tuple[State, timedelta]:
+        if self._pipeline.orphans != "requeue":
+            return STRATEGIES[self._pipeline.orphans], timedelta(0)
         if step not in self._pipeline:
             return "waiting", timedelta(0)
         retry = self._pipeline[step].options.retry

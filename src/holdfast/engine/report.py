@@ -71,6 +71,7 @@ class Tally:
             case Reclaimed(standings):
                 counts["reclaimed"] += len(standings)
                 counts["dead"] += sum(here.state == "dead" for here in standings)
+                counts["paused"] += sum(here.state == "paused" for here in standings)
             case Stopping(reason):
                 self._stopped_by = reason
             case _:

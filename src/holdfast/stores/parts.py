@@ -82,8 +82,3 @@ def sort_out(
 def _was_named(row: tuple[Any, ...], unchanged: Unchanged, submission: int, part: int) -> bool:
     document_id, _, written_by, in_part = row
     return (written_by == submission and in_part != part) or unchanged.were_named(document_id)
-
-
-def why_reclaimed(step: str, holder: str, *, overdue: bool) -> tuple[str, str]:
-    """Says why a document was taken from its worker: in a word for filters, and for a person."""
-    return ("Overdue", f"overdue at {step}") if overdue else ("WorkerGone", f"worker {holder} is gone")

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypedDict, Unpack
 
+from holdfast.core.causes import Cause, Holder
 from holdfast.core.codec import Kept
 from holdfast.core.model import (
     Aside,
@@ -28,13 +29,14 @@ from holdfast.core.model import (
     Worker,
 )
 from holdfast.core.moves import Answer, Ending, Move, Tx
+from holdfast.core.orphans import GRACE, Orphan, Strategy
 from holdfast.core.plan import Shape
 
 Clock = Callable[[], datetime]
 """Gives the present moment, with a zone. Tests move it by hand."""
 
 Verdict = Callable[[str, int, int], tuple[State, timedelta]]
-"""Judges an orphan by (step, attempts, crashes): waiting or dead, and after how long."""
+"""Judges an orphan by (step, attempts, crashes): waiting, dead or paused, and after how long it is due."""
 
 Timeouts = Mapping[str, timedelta]
 """How long a document may be in a step, for the steps that say so."""
@@ -208,12 +210,44 @@ class Ledger(Protocol):
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
         """Gives the workers that were not retired: with their last heartbeat, and whether it is stale."""
 
+    def orphans(
+        self, pipeline: str, *, grace: timedelta = GRACE, batch: str | None = None, gone: Sequence[int] = ()
+    ) -> list[Orphan]:
+        """Finds running documents whose last sign of life is longer ago than the grace, the oldest first.
+
+        Signs of life are the heartbeat of a worker that is silent, or among `gone`; the deadline of the step; and the
+        last move or claim, though the worker lives.
+        """
+
+    def holder(self, document_id: int) -> Holder | None:
+        """Tells who holds a document, and whether that worker lives. None when nobody does."""
+
+    def holders(self, pipeline: str) -> list[tuple[Holder, int]]:
+        """Tells which workers hold documents of a pipeline, and how many."""
+
+    def ahead(self, document_id: int) -> int:
+        """Counts the due documents that are claimed before a waiting one: by priority, then age."""
+
+    def inside(self, pipeline: str, step: str) -> list[tuple[int, str]]:
+        """Gives number and key of the documents that were let into a step that only so many may be in."""
+
+    def causes(self, pipeline: str, *, batch: str | None = None) -> list[Cause]:
+        """Counts the documents that are not done by what keeps them, the most first. One query."""
+
 
 class Upkeep(Protocol):
     """Puts right what time and crashes left behind. Every worker repeats it."""
 
     def reclaim(self, plan: Plan, *, who: str, verdict: Verdict, gone: Sequence[int] = ()) -> list[Standing]:
         """Takes documents from workers that are stale or known to be gone, and from steps that are overdue."""
+
+    def resolve_orphans(
+        self, orphans: Sequence[Orphan], *, strategy: Strategy, who: str, reason: str
+    ) -> list[Standing]:
+        """Takes orphans that a scan found from their workers, each once. Answers those it took, the oldest first.
+
+        One that was reclaimed or moved since, or whose silent worker was heard again, is left alone.
+        """
 
     def wake(self, plan: Plan) -> int:
         """Lets paused documents wait again whose time has come. Those at gates are left alone: somebody decides."""

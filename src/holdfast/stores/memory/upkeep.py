@@ -8,11 +8,12 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from holdfast.core.model import Plan, Standing
+from holdfast.core.orphans import Orphan, Strategy
 from holdfast.core.retry import SUSPECT
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import DocumentRow
-from holdfast.stores.parts import why_reclaimed
 from holdfast.stores.protocol import Verdict
+from holdfast.stores.reclaiming import Held, Taken, judged, resolved
 
 
 class Upkeep(Base):
@@ -22,15 +23,34 @@ class Upkeep(Base):
         now = self.now()
         with self._writing() as tables:
             silent = {row.worker.id for row in tables.workers.values() if row.gone or row.is_stale(now)} | {*gone}
-            held = [row for row in self._documents(plan) if row.state == "running"]
-            orphans = [row for row in held if row.worker_id in silent or _is_overdue(row, now)]
+            running = [row for row in self._documents(plan) if row.state == "running"]
+            orphans = [row for row in running if row.worker_id in silent or _is_overdue(row, now)]
             if orphans or gone:
                 self._bury(silent)
-            reclaimed = [
-                self._reclaim(row, who=who, verdict=verdict, overdue=row.worker_id not in silent, now=now)
-                for row in orphans
+            held = [(row, self._held_now(row, overdue=row.worker_id not in silent)) for row in orphans]
+            return [self._take_away(row, judged(now_held, verdict), who, now) for row, now_held in held]
+
+    def resolve_orphans(
+        self, orphans: Sequence[Orphan], *, strategy: Strategy, who: str, reason: str
+    ) -> list[Standing]:
+        now = self.now()
+        with self._writing():
+            still = [(orphan, row) for orphan in _in_order(orphans) if (row := self._still_orphaned(orphan))]
+            return [
+                self._take_away(row, resolved(self._held_now(row), orphan, strategy=strategy, reason=reason), who, now)
+                for orphan, row in still
             ]
-            return [self._standing(row) for row in reclaimed]
+
+    def _still_orphaned(self, orphan: Orphan) -> DocumentRow | None:
+        """Gives the document while it is where it was found, and its worker, if silent, was not heard since."""
+        row = self._tables.documents.get(orphan.standing.id)
+        at = orphan.standing.checkpoint
+        if row is None or row.state != "running":
+            return None
+        if (row.fence, row.generation, row.moves) != (orphan.fence, at.generation, at.moves):
+            return None
+        heard_again = self._tables.workers[row.worker_id or 0].beat_at > orphan.since
+        return None if not orphan.alive and heard_again else row
 
     def _bury(self, silent: set[int]) -> None:
         """Workers that are silent, or known to be gone, will not be listened to again."""
@@ -38,29 +58,26 @@ class Upkeep(Base):
         for worker_id in silent & workers.keys():
             workers[worker_id] = replace(workers[worker_id], gone=True)
 
-    def _reclaim(self, row: DocumentRow, *, who: str, verdict: Verdict, overdue: bool, now: datetime) -> DocumentRow:
-        """Lets an orphan wait again, or makes it a dead letter. What its worker still writes will match nothing."""
-        step, holder = self._step_name(row) or "", self._tables.workers[row.worker_id or 0].worker.name
-        attempts, crashes = row.attempts, row.crashes
-        if not overdue:  # the attempt that was counted at the claim turns out to be a crash
-            attempts, crashes = attempts - 1, crashes + 1
-        state, delay = verdict(step, attempts, crashes)
-        error, reason = why_reclaimed(step, holder, overdue=overdue)
-        reclaimed = self._change(
+    def _held_now(self, row: DocumentRow, *, overdue: bool = False) -> Held:
+        holder = self._tables.workers[row.worker_id or 0].worker.name
+        return Held(row.id, self._step_name(row) or "", row.attempts, row.crashes, row.fence, holder, overdue)
+
+    def _take_away(self, row: DocumentRow, taken: Taken, who: str, now: datetime) -> Standing:
+        """Takes an orphan from its worker. What that still writes will match nothing."""
+        changed = self._change(
             row,
-            state=state,
+            state=taken.state,
             worker_id=None,
-            due_at=row.due_after(delay, now) if state == "waiting" else None,
+            due_at=None if taken.delay is None else row.due_after(taken.delay, now),
             deadline_at=None,
             fence=row.fence + 1,
-            reason=reason,
-            error=error,
-            attempts=max(attempts, 0),
-            crashes=crashes,
+            reason=taken.reason,
+            error=taken.error,
+            attempts=taken.attempts,
+            crashes=taken.crashes,
         )
-        detail = {"from": holder, "state": state, "reason": reason, "attempts": attempts, "crashes": crashes}
-        self._write_journal(reclaimed, "reclaim", who=who, now=now, detail=detail)
-        return reclaimed
+        self._write_journal(changed, "reclaim", who=who, now=now, detail=taken.detail)
+        return self._standing(changed)
 
     def wake(self, plan: Plan) -> int:
         now = self.now()
@@ -80,3 +97,8 @@ class Upkeep(Base):
 
 def _is_overdue(row: DocumentRow, now: datetime) -> bool:
     return row.deadline_at is not None and row.deadline_at < now
+
+
+def _in_order(orphans: Sequence[Orphan]) -> list[Orphan]:
+    """The oldest first, each once."""
+    return [orphan for _, orphan in sorted({orphan.standing.id: orphan for orphan in orphans}.items())]

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import msgspec
 
+from holdfast.core.causes import Cause, Holder
 from holdfast.core.codec import Kept, decode_json
 from holdfast.core.errors import UnknownDocument
 from holdfast.core.model import (
@@ -24,6 +25,7 @@ from holdfast.core.model import (
     Standing,
     Worker,
 )
+from holdfast.core.orphans import GRACE, Orphan, orphan_of
 from holdfast.core.plan import Shape
 from holdfast.stores.postgres.arrays import numbers
 from holdfast.stores.postgres.base import SQL, Base, kept, moment
@@ -165,6 +167,36 @@ class Ledger(Base):
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
         return [(Worker(*row[:6]), moment(row[6]), row[7]) for row in self._all("workers", now=self._now())]
 
+    def orphans(
+        self, pipeline: str, *, grace: timedelta = GRACE, batch: str | None = None, gone: Sequence[int] = ()
+    ) -> list[Orphan]:
+        asked = {"pipeline": pipeline, "batch": batch, "grace": grace, "gone": numbers(gone), "now": self._now()}
+        return [
+            orphan_of(standing(here), fence, beat_at=moment(beat_at), silent=silent, now=moment(now))
+            for *here, fence, beat_at, silent, now in self._all("look_for_orphans", **asked)
+        ]
+
+    def holder(self, document_id: int) -> Holder | None:
+        row = self._one("holder", document_id=document_id, now=self._now())
+        return _holder(row) if row else None
+
+    def holders(self, pipeline: str) -> list[tuple[Holder, int]]:
+        return [(_holder(row), row[8]) for row in self._all("holders", pipeline=pipeline, now=self._now())]
+
+    def ahead(self, document_id: int) -> int:
+        return sum(row[0] for row in self._all("ahead", document_id=document_id, now=self._now()))
+
+    def inside(self, pipeline: str, step: str) -> list[tuple[int, str]]:
+        return [(document_id, key) for document_id, key in self._all("inside", pipeline=pipeline, step=step)]
+
+    def causes(self, pipeline: str, *, batch: str | None = None) -> list[Cause]:
+        return [
+            Cause(kind, state, step, error, documents, name, key, moment(moved_at))
+            for kind, state, step, error, documents, name, key, moved_at in self._all(
+                "causes", pipeline=pipeline, batch=batch, now=self._now()
+            )
+        ]
+
     def _all(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         return self._db.reading(lambda db: db.execute(SQL[query], parameters).fetchall())
 
@@ -172,7 +204,11 @@ class Ledger(Base):
         return next(iter(self._all(query, **parameters)), None)
 
 
-def standing(row: tuple[Any, ...]) -> Standing:
+def _holder(row: tuple[Any, ...]) -> Holder:
+    return Holder(Worker(*row[:6]), moment(row[6]), alive=row[7])
+
+
+def standing(row: Sequence[Any]) -> Standing:
     """Gives a row of the view hf_standing as a value."""
     (document_id, pipeline, batch, key, payload, fingerprint, priority, state, generation, step, cursor, *rest) = row
     moves, attempts, crashes, reason, holder, submitted_at, moved_at, due_at, error, accepted_by, *more = rest

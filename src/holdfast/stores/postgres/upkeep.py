@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from holdfast.core.model import Plan, Standing
-from holdfast.stores.parts import why_reclaimed
+from holdfast.core.orphans import Orphan, Strategy
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, Base, plain
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.postgres.ledger import standing
 from holdfast.stores.protocol import Verdict
-
-Orphan = dict[str, Any]
+from holdfast.stores.reclaiming import Held, Taken, judged, resolved
 
 
 class Upkeep(Base):
@@ -24,16 +24,34 @@ class Upkeep(Base):
         asked = {"pipeline_id": plan.pipeline_id, "gone": numbers(gone), "now": now}
 
         def reclaim(db: Db) -> list[Standing]:
-            orphans = [_judged(orphan, verdict) for orphan in db.execute(SQL["orphans"], asked).fetchall()]
-            db.execute(SQL["reclaim"], _columns(orphans) | {"now": now})
-            self._write_journal(db, [(one["id"], "reclaim", who, one["detail"]) for one in orphans], now)
+            orphans = [Held(*row) for row in db.execute(SQL["orphans"], asked).fetchall()]
+            taken = self._take_away(db, [judged(orphan, verdict) for orphan in orphans], who, now)
             db.execute(SQL["bury_workers"], asked)
-            ids = numbers([orphan["id"] for orphan in orphans])
-            return [standing(row) for row in db.execute(SQL["standing_by_id"], {"ids": ids}).fetchall()]
+            return taken
 
         if not gone and not self._db.reading(lambda db: db.execute(SQL["orphans"], asked).fetchone()):
             return []  # the usual answer, without a transaction
         return self._db.writing(reclaim)
+
+    def resolve_orphans(
+        self, orphans: Sequence[Orphan], *, strategy: Strategy, who: str, reason: str
+    ) -> list[Standing]:
+        now = self._now()
+        found = {orphan.standing.id: orphan for orphan in orphans}
+
+        def resolve(db: Db) -> list[Standing]:
+            still = [Held(*row) for row in db.execute(SQL["still_orphaned"], _marks([*found.values()])).fetchall()]
+            taken = [resolved(held, found[held.id], strategy=strategy, reason=reason) for held in still]
+            return self._take_away(db, taken, who, now)
+
+        return self._db.writing(resolve)
+
+    def _take_away(self, db: Db, taken: Sequence[Taken], who: str, now: datetime | None) -> list[Standing]:
+        """Takes orphans from their workers. What those still write will match nothing."""
+        db.execute(SQL["reclaim"], _columns(taken) | {"now": now})
+        self._write_journal(db, [(one.id, "reclaim", who, one.detail) for one in taken], now)
+        ids = numbers([one.id for one in taken])
+        return [standing(row) for row in db.execute(SQL["standing_by_id"], {"ids": ids}).fetchall()]
 
     def wake(self, plan: Plan) -> int:
         asked = {"pipeline_id": plan.pipeline_id, "gates": numbers(plan.gate_ids), "now": self._now()}
@@ -51,33 +69,25 @@ class Upkeep(Base):
         return self._db.reading(lambda db: db.execute(SQL["suspects_due"], asked).fetchone()) == (True,)
 
 
-def _judged(orphan: tuple[Any, ...], verdict: Verdict) -> Orphan:
-    document_id, step, attempts, crashes, fence, holder, overdue = orphan
-    if not overdue:  # the attempt that was counted at the claim turns out to be a crash
-        attempts, crashes = attempts - 1, crashes + 1
-    state, delay = verdict(step, attempts, crashes)
-    error, reason = why_reclaimed(step, holder, overdue=overdue)
+def _marks(orphans: Sequence[Orphan]) -> dict[str, Any]:
+    """Says which orphaning of each document is meant, and until when its silent worker was heard."""
     return {
-        "id": document_id,
-        "fence": fence,
-        "state": state,
-        "delay": delay // MICROSECOND if state == "waiting" else None,
-        "reason": reason,
-        "error": error,
-        "attempts": max(attempts, 0),
-        "crashes": crashes,
-        "detail": {"from": holder, "state": state, "reason": reason, "attempts": attempts, "crashes": crashes},
+        "ids": numbers([orphan.standing.id for orphan in orphans]),
+        "fences": numbers([orphan.fence for orphan in orphans]),
+        "generations": numbers([orphan.standing.checkpoint.generation for orphan in orphans]),
+        "moves": numbers([orphan.standing.checkpoint.moves for orphan in orphans]),
+        "heard": texts([None if orphan.alive else orphan.since.isoformat() for orphan in orphans]),
     }
 
 
-def _columns(orphans: Sequence[Orphan]) -> dict[str, Any]:
+def _columns(taken: Sequence[Taken]) -> dict[str, Any]:
     return {
-        "ids": numbers([one["id"] for one in orphans]),
-        "fences": numbers([one["fence"] for one in orphans]),
-        "states": texts([one["state"] for one in orphans]),
-        "delays": sparse_numbers([one["delay"] for one in orphans]),
-        "reasons": texts([plain(one["reason"]) for one in orphans]),
-        "errors": texts([one["error"] for one in orphans]),
-        "attempts": numbers([one["attempts"] for one in orphans]),
-        "crashes": numbers([one["crashes"] for one in orphans]),
+        "ids": numbers([one.id for one in taken]),
+        "fences": numbers([one.fence for one in taken]),
+        "states": texts([one.state for one in taken]),
+        "delays": sparse_numbers([None if one.delay is None else one.delay // MICROSECOND for one in taken]),
+        "reasons": texts([plain(one.reason) for one in taken]),
+        "errors": texts([one.error for one in taken]),
+        "attempts": numbers([one.attempts for one in taken]),
+        "crashes": numbers([one.crashes for one in taken]),
     }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
 import msgspec
 
+from holdfast.core.causes import Cause, Holder
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.errors import UnknownDocument
 from holdfast.core.model import (
@@ -24,6 +25,7 @@ from holdfast.core.model import (
     Standing,
     Worker,
 )
+from holdfast.core.orphans import GRACE, Orphan, orphan_of
 from holdfast.core.plan import Shape
 from holdfast.stores.protocol import Which
 from holdfast.stores.rows import at_step, balance, from_json, items_of, refuse_if_replaced
@@ -172,12 +174,48 @@ class Ledger(Base):
             for row in self._all("workers", now=self._now())
         ]
 
+    def orphans(
+        self, pipeline: str, *, grace: timedelta = GRACE, batch: str | None = None, gone: Sequence[int] = ()
+    ) -> list[Orphan]:
+        now = self._now()
+        asked = {"pipeline": pipeline, "batch": batch, "grace": grace // MICROSECOND, "gone": encode_json(list(gone))}
+        return [
+            orphan_of(standing(row[:-3]), row[-3], beat_at=moment(row[-2]), silent=bool(row[-1]), now=moment(now))
+            for row in self._all("look_for_orphans", **asked, now=now)
+        ]
+
+    def holder(self, document_id: int) -> Holder | None:
+        row = self._one("holder", document_id=document_id, now=self._now())
+        return _holder(row) if row else None
+
+    def holders(self, pipeline: str) -> list[tuple[Holder, int]]:
+        return [(_holder(row), row[8]) for row in self._all("holders", pipeline=pipeline, now=self._now())]
+
+    def ahead(self, document_id: int) -> int:
+        return sum(row[0] for row in self._all("ahead", document_id=document_id, now=self._now()))
+
+    def inside(self, pipeline: str, step: str) -> list[tuple[int, str]]:
+        return [(document_id, key) for document_id, key in self._all("inside", pipeline=pipeline, step=step)]
+
+    def causes(self, pipeline: str, *, batch: str | None = None) -> list[Cause]:
+        return [
+            Cause(kind, state, step, error, documents, name, key, moment(moved_at))
+            for kind, state, step, error, documents, name, key, moved_at in self._all(
+                "causes", pipeline=pipeline, batch=batch, now=self._now()
+            )
+        ]
+
     def _all(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         with self._db.reading() as db:
             return db.execute(SQL[query], parameters).fetchall()
 
     def _one(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
         return next(iter(self._all(query, **parameters)), None)
+
+
+def _holder(row: tuple[Any, ...]) -> Holder:
+    worker_id, name, host, pid, born, lease, beat_at, alive, *_ = row
+    return Holder(Worker(worker_id, name, host, pid, born, lease * MICROSECOND), moment(beat_at), bool(alive))
 
 
 def standing(row: tuple[Any, ...]) -> Standing:

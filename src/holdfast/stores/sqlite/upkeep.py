@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from sqlite3 import Connection
-from typing import Any
 
 from holdfast.core.codec import encode_json
 from holdfast.core.model import Plan, Standing
-from holdfast.stores.parts import why_reclaimed
+from holdfast.core.orphans import Orphan, Strategy
 from holdfast.stores.protocol import Verdict
-from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base
+from holdfast.stores.reclaiming import NOTHING, Held, Taken, judged, resolved
+from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, micros
 from holdfast.stores.sqlite.ledger import standing
 
 
@@ -24,33 +24,40 @@ class Upkeep(Base):
             if not gone and not db.execute(SQL["orphans"], asked).fetchone():
                 return []  # the usual answer, without waiting for a turn to write
         with self._db.writing() as db:
-            orphans = db.execute(SQL["orphans"], asked).fetchall()
-            for orphan in orphans:
-                self._reclaim(db, orphan, who=who, verdict=verdict, now=now)
+            orphans = [Held(*row) for row in db.execute(SQL["orphans"], asked)]
+            taken = [self._take_away(db, judged(orphan, verdict), who, now) for orphan in orphans]
             db.execute(SQL["bury_workers"], asked)
-            rows = [db.execute(SQL["standing_by_id"], {"id": orphan[0]}).fetchone() for orphan in orphans]
-        return [standing(row) for row in rows]
+        return taken
 
-    def _reclaim(self, db: Connection, orphan: tuple[Any, ...], *, who: str, verdict: Verdict, now: int) -> None:
-        document_id, step, attempts, crashes, fence, holder, overdue = orphan
-        if not overdue:  # the attempt that was counted at the claim turns out to be a crash
-            attempts, crashes = attempts - 1, crashes + 1
-        state, delay = verdict(step, attempts, crashes)
-        error, reason = why_reclaimed(step, holder, overdue=overdue)
+    def resolve_orphans(
+        self, orphans: Sequence[Orphan], *, strategy: Strategy, who: str, reason: str
+    ) -> list[Standing]:
+        now = self._now()
+        found = {orphan.standing.id: orphan for orphan in orphans}
+        asked = {"orphans": encode_json(_marks([*found.values()]))}
+        with self._db.writing() as db:
+            still = [Held(*row) for row in db.execute(SQL["still_orphaned"], asked)]
+            return [
+                self._take_away(db, resolved(held, found[held.id], strategy=strategy, reason=reason), who, now)
+                for held in still
+            ]
+
+    def _take_away(self, db: Connection, taken: Taken, who: str, now: int) -> Standing:
+        """Takes an orphan from its worker. What that still writes will match nothing."""
         row = {
-            "id": document_id,
-            "fence": fence,
-            "state": state,
-            "due_at": now + delay // MICROSECOND if state == "waiting" else None,
-            "at_once": state == "waiting" and not delay,
-            "reason": reason,
-            "error": error,
-            "attempts": max(attempts, 0),
-            "crashes": crashes,
+            "id": taken.id,
+            "fence": taken.fence,
+            "state": taken.state,
+            "due_at": None if taken.delay is None else now + taken.delay // MICROSECOND,
+            "at_once": taken.delay == NOTHING,
+            "reason": taken.reason,
+            "error": taken.error,
+            "attempts": taken.attempts,
+            "crashes": taken.crashes,
         }
         db.execute(SQL["reclaim"], row)
-        detail = {"from": holder, "state": state, "reason": reason, "attempts": attempts, "crashes": crashes}
-        self._write_journal(db, document_id, "reclaim", who=who, now=now, detail=detail)
+        self._write_journal(db, taken.id, "reclaim", who=who, now=now, detail=taken.detail)
+        return standing(db.execute(SQL["standing_by_id"], {"id": taken.id}).fetchone())
 
     def wake(self, plan: Plan) -> int:
         asked = {"pipeline_id": plan.pipeline_id, "gates": encode_json(plan.gate_ids), "now": self._now()}
@@ -69,3 +76,17 @@ class Upkeep(Base):
                 "now": self._now(),
             }
             return bool(db.execute(SQL["suspects_due"], asked).fetchone()[0])
+
+
+def _marks(orphans: Sequence[Orphan]) -> list[list[int | None]]:
+    """Says which orphaning of each document is meant, and until when its silent worker was heard."""
+    return [
+        [
+            orphan.standing.id,
+            orphan.fence,
+            orphan.standing.checkpoint.generation,
+            orphan.standing.checkpoint.moves,
+            None if orphan.alive else micros(orphan.since),
+        ]
+        for orphan in orphans
+    ]

@@ -164,6 +164,15 @@ class LivenessConformance(Conformance):
         (orphan,) = desk.reclaim(gone=[desk.worker.id], verdict=dies)
         assert (orphan.state, orphan.due_at, orphan.reason) == ("dead", None, "worker ann is gone")
 
+    def test_a_verdict_may_keep_an_orphan_for_a_person(self, desk: Desk) -> None:
+        claim = desk.keep(desk.take_in(), "1")
+        (orphan,) = desk.reclaim(gone=[desk.worker.id], verdict=lambda *_: ("paused", SECOND))
+        assert (orphan.state, orphan.due_at, orphan.error) == ("paused", None, "WorkerGone")
+        assert orphan.reason == "kept for review: worker ann is gone"
+        assert desk.store.wake(desk.plan) == 0
+        assert desk.store.resume(desk.plan, [claim.document_id], who="cat", reason="it was the machine")
+        assert desk.claim_one(worker=desk.enlist("bob")).checkpoint == claim.checkpoint
+
     def test_a_verdict_may_let_an_orphan_wait(self, desk: Desk) -> None:
         desk.take_in()
         desk.reclaim(gone=[desk.worker.id], verdict=lambda *_: ("waiting", SECOND * 5))
@@ -207,6 +216,7 @@ class LivenessConformance(Conformance):
         assert (entry.verb, entry.who, entry.step, entry.cursor) == ("reclaim", "bob", "extract", 1)
         assert entry.detail == {
             "from": "ann",
+            "was": "running",
             "state": "waiting",
             "reason": "worker ann is gone",
             "attempts": 0,

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 
+from holdfast.core.causes import Holder
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, NewDocument, Plan, Standing, State, Worker
 from holdfast.core.moves import Accepted, Ending, Move, Refused, Tx, rewound
+from holdfast.core.orphans import STRATEGIES, Orphan
 from holdfast.core.plan import Shape, StepShape
 from holdfast.stores.protocol import Store, Which
 from holdfast.testing.clock import ManualClock
@@ -61,6 +63,7 @@ VERBS = (
     *["commit"] * 7,
     *["give_back"] * 3,
     *["reclaim"] * 3,
+    *["scan"] * 2,
     *["decide"] * 3,
     *["time_passes"] * 2,
     "rewind",
@@ -112,6 +115,7 @@ class Lockstep(RuleBasedStateMachine):
         self.plans: list[list[Plan]] = [[] for _ in self.stores]
         self.workers: list[list[Worker]] = []
         self.held: list[Held] = []
+        self.scans: list[list[list[Orphan]]] = []
         self.submissions = 0
 
     def teardown(self) -> None:
@@ -300,6 +304,15 @@ class Lockstep(RuleBasedStateMachine):
             )
         )
 
+    def _next_scan(self, draw: Draw) -> None:
+        grace, strategy = draw(SECONDS), draw(st.sampled_from([*STRATEGIES]))
+        gone = draw(st.lists(st.sampled_from(self.workers), max_size=1))
+        self.scans.append(
+            self.both(lambda n, store: store.orphans("papers", grace=grace, gone=[worker[n].id for worker in gone]))
+        )
+        scan = draw(st.sampled_from(self.scans[-3:]))  # mostly of now; at times an old one, on purpose
+        self.both(lambda n, store: store.resolve_orphans(scan[n], strategy=strategy, who="cat", reason="why"))
+
     def _next_wake(self, _draw: Draw) -> None:
         self.both(lambda n, store: store.wake(self.plans[n][-1]))
 
@@ -370,6 +383,11 @@ class Lockstep(RuleBasedStateMachine):
             store.suspects_due(plan),
             store.suspects_due(plan, batch="march"),
             store.shape("papers"),
+            store.orphans("papers", grace=LEASE),
+            store.causes("papers"),
+            store.holders("papers"),
+            [key for _, key in store.inside("papers", "file")],
+            [(store.ahead(one.id), store.holder(one.id)) for one in standings],
             [store.find(key) for key in "ab"],
         )
 
@@ -386,6 +404,10 @@ def _plain(answer: Any) -> Any:
     """Takes away what may differ between stores: the numbers they give, and the classes of databases' errors."""
     if isinstance(answer, Standing):
         return replace(answer, id=0, plan_id=0)
+    if isinstance(answer, Orphan):
+        return replace(answer, standing=_plain(answer.standing))
+    if isinstance(answer, Holder):
+        return replace(answer, worker=_plain(answer.worker))
     if isinstance(answer, Worker):
         return replace(answer, id=0)
     if isinstance(answer, Claim):

@@ -12,7 +12,7 @@ from typing import TypeVar
 from holdfast.core.model import Claim, Item, NewDocument
 from holdfast.core.moves import ACCEPTED, LOST, Tx
 from holdfast.stores.protocol import Store
-from holdfast.testing.conformance.base import Conformance, Desk, waits
+from holdfast.testing.conformance.base import LEASE, Conformance, Desk, waits
 
 T = TypeVar("T")
 ROUNDS = 15
@@ -99,6 +99,44 @@ class RaceConformance(Conformance):
                 )
                 assert sorted(found) == [0, 0, 0, 1]
                 assert desk.standing(claim.key).crashes == 1
+
+    def test_of_two_scans_each_orphan_is_resolved_by_one(self, desk: Desk, other: Store) -> None:
+        stores = [desk.store, other]
+
+        def scan(number: int) -> list[str]:
+            found = stores[number].orphans("papers", grace=LEASE)
+            taken = stores[number].resolve_orphans(found, strategy="review", who=f"s{number}", reason="why")
+            return [here.key for here in taken]
+
+        with _threads(2) as at_once:
+            for turn in range(ROUNDS):
+                desk.submit(*(f"doc-{turn}-{number}" for number in range(5)))
+                desk.claim(worker=desk.enlist(f"w{turn}"))
+                desk.clock.advance(LEASE * 2)
+                taken = at_once(scan)
+                keys = [f"doc-{turn}-{number}" for number in range(5)]
+                assert sorted(taken[0] + taken[1]) == keys
+                for here in map(desk.standing, keys):
+                    assert here.state == "paused"
+                    assert [entry.verb for entry in desk.store.journal(here.id)] == ["reclaim"]
+
+    def test_of_commit_and_a_scan_one_wins(self, desk: Desk, other: Store) -> None:
+        desk.submit(*(f"doc-{turn}" for turn in range(ROUNDS)))
+        claims = desk.claim()
+        desk.clock.advance(LEASE)  # its worker lives; nothing has moved
+        orphans = {orphan.standing.key: orphan for orphan in other.orphans("papers", grace=LEASE / 2)}
+
+        def either(number: int, claim: Claim) -> bool:
+            if number == 0:
+                return desk.commit(desk.forward(claim)) == [ACCEPTED]
+            return bool(other.resolve_orphans([orphans[claim.key]], strategy="fail", who="cat", reason="why"))
+
+        with _threads(2) as at_once:
+            for claim in claims:
+                moved, resolved = at_once(lambda n: either(n, claim))  # noqa: B023
+                assert moved != resolved
+                here = desk.standing(claim.key)
+                assert (here.state, here.checkpoint.moves) == (("running", 1) if moved else ("dead", 0))
 
     def test_a_gate_is_passed_once(self, gated: Desk, other: Store) -> None:
         stores = [gated.store, other]

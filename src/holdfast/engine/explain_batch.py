@@ -1,0 +1,159 @@
+"""Why a batch does not finish, or cannot be closed: counted by what keeps its documents, the most first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.core.causes import Cause, Kind
+from holdfast.core.errors import UnknownBatch
+from holdfast.core.model import Batch
+from holdfast.core.plan import Shape
+from holdfast.core.words import ago, count
+from holdfast.engine.case import Command, is_gate, plain_command, workers_told
+from holdfast.engine.explain import Explanation
+from holdfast.stores.protocol import Store
+
+ENDED: tuple[Kind, ...] = ("dead", "accepted", "cancelled")
+
+
+def explain_batch(store: Store, pipeline: str, batch: str, *, command: Command = plain_command) -> Explanation:
+    """Says why a batch does not finish: how many documents each cause keeps, the oldest of them, and what to do."""
+    known = store.batches(pipeline)
+    here = next((one for one in known if one.name == batch), None)
+    if here is None:
+        raise UnknownBatch(pipeline, batch, [one.name for one in known])
+    return _Case(store, here, command).explained()
+
+
+class _Case:
+    """One batch, and what keeps its documents."""
+
+    def __init__(self, store: Store, here: Batch, command: Command) -> None:
+        self.store = store
+        self.here = here
+        self.now = store.now()
+        self.shape: Shape | None = store.shape(here.pipeline)
+        self.causes = store.causes(here.pipeline, batch=here.name)
+        self.facts: dict[str, Any] = {}
+        self._command = command
+
+    def explained(self) -> Explanation:
+        """Says all of it."""
+        sentences = [self._counted(), *[self._told(one) for one in self.causes if one.kind not in ENDED]]
+        if any(self._kind(one) in ("due", "suspect") for one in self.causes):
+            sentences.append(workers_told(self.store, self.here.pipeline, self.facts))
+        sentences += [self._told(one) for one in self.causes if one.kind == "dead"]
+        sentences += self._closing()
+        balance = self.here.balance
+        facts = {
+            "pipeline": self.here.pipeline,
+            "batch": self.here.name,
+            "state": self.here.state,
+            "balance": msgspec.structs.asdict(balance) | {"balances": balance.balances},
+            "causes": [msgspec.structs.asdict(one) | {"kind": self._kind(one)} for one in self.causes],
+        }
+        return Explanation(tuple(sentences), facts | self.facts)
+
+    def _counted(self) -> str:
+        balance = self.here.balance
+        said = f"{balance.done:,} of {balance.expected:,} documents of batch {self.here.name} are done"
+        if not balance.balances:
+            return f"{said}, but only {balance.found:,} were found. Look for the rest: {self._do('reconcile')}."
+        if balance.open:
+            return f"{said}, and {balance.open:,} are still open. To see them: {self._do('status')}."
+        return f"{said}, and nothing is open any more. To see them: {self._do('status')}."
+
+    def _do(self, verb: str, *more: str) -> str:
+        """Gives a command about this batch."""
+        return f"`{self._command(verb, self.here.pipeline, '--batch', self.here.name, *more)}`"
+
+    def _choose(self, *words: str) -> str:
+        """Gives a command about documents of this batch."""
+        return f"`{self._command(*words, '--pipeline', self.here.pipeline, '--batch', self.here.name)}`"
+
+    def _kind(self, cause: Cause) -> str:
+        """A document that waits at a step that the pipeline has no more is not claimed."""
+        gone = cause.state == "waiting" and self.shape is not None and cause.step not in self.shape.names
+        return "stale plan" if gone else cause.kind
+
+    def _told(self, cause: Cause) -> str:
+        kind, one = self._kind(cause), cause.documents == 1
+        at_gate = kind in ("person", "until") and is_gate(self.shape, cause.step)
+        said, advice = _WORDS["gate" if at_gate else kind]
+        said = said.format(
+            step=cause.step,
+            error=cause.error or "being put off",
+            s="s" if one else "",
+            are="is" if one else "are",
+            crashed_its="crashed its workers and is" if one else "crashed their workers and are",
+            letters="a dead letter" if one else "dead letters",
+        )
+        which = cause.key if one else f"the oldest is {cause.key}"
+        moved = ago(min(cause.moved_at, self.now), self.now)
+        return f"{cause.documents:,} {said} ({which}, last moved {moved}). {self._advised(advice, cause)}."
+
+    def _advised(self, advice: str, cause: Cause) -> str:
+        """Puts commands into what is advised."""
+        these = ("--step", cause.step or "", *(("--error", cause.error) if cause.error else ()), "--reason", "...")
+        return advice.format(
+            explain=self._choose("explain", cause.key),
+            orphans=self._do("orphans", "--strategy", "requeue", "--reason", "..."),
+            review=self._choose("review", "list"),
+            dead=self._choose("dead", "list"),
+            redrive=self._choose("dead", "redrive", *these),
+            accept=self._choose("dead", "accept", *these),
+        )
+
+    def _closing(self) -> list[str]:
+        """Says what keeps a batch from being closed when nothing in it is open any more."""
+        if self.here.state == "closed":
+            return [f"The batch is closed. Its report: {self._do('reconcile')}."]
+        if self.here.balance.open or not self.here.balance.balances:
+            return []
+        left = sum(one.documents for one in self.causes if one.kind == "dead")
+        self.facts["not_accepted"] = left
+        missing = [f"{count(left, 'dead letter')} nobody accepted"] if left else []
+        missing += ["the batch is not sealed"] if self.here.state == "open" else []
+        if not missing:
+            close = self._command("close", "PIPELINE.py", self.here.name, "--reason", "...")
+            return [f"Nothing keeps the batch from being closed: `{close}`."]
+        seal = self._command("seal", self.here.pipeline, self.here.name, "--reason", "...")
+        advice = f": `{seal}`" if self.here.state == "open" else ", as above"
+        return [f"What keeps the batch from being closed: {', and '.join(missing)}{advice}."]
+
+
+_WORDS: dict[str, tuple[str, str]] = {
+    "due": ("wait{s} for a worker at step {step}", "They are claimed by priority, then age: {explain}"),
+    "stale plan": (
+        "wait{s} at step {step}, which the pipeline has no more, so that no worker claims them",
+        "Bring the step back, or say with renamed= where its documents go on",
+    ),
+    "backoff": (
+        "wait{s} to be tried again at step {step} after {error}",
+        "They go on by themselves; until when: {explain}",
+    ),
+    "suspect": (
+        "{crashed_its} worked on alone at step {step}",
+        'A step that crashes is better off with runs_in="process"; more: {explain}',
+    ),
+    "worked on": ("{are} being worked on at step {step}", "Nothing has to be done; who holds the oldest: {explain}"),
+    "silent": (
+        "{are} held at step {step} by a worker that is silent",
+        "The next worker takes them over; without one: {orphans}",
+    ),
+    "overdue": ("{are} overdue at step {step}", "The next worker takes them over; without one: {orphans}"),
+    "full step": (
+        "{are} in hand in front of step {step}, which lets only so many in at once",
+        "To let more in, raise the step's limit=; who is inside: {explain}",
+    ),
+    "gate": ("wait{s} at the gate {step} for a person to decide", "To decide: {review}"),
+    "person": ("{are} paused at step {step} until a person decides", "To decide: {review}"),
+    "until": ("{are} paused at step {step} until a moment", "They go on by themselves; until when: {explain}"),
+    "dead": (
+        "{are} {letters} at step {step}, with {error}",
+        "To see them: {dead}; to try them again: {redrive}; to accept them: {accept}",
+    ),
+}
+"""What is said of so many documents that the same thing keeps, and what to do about it."""

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from holdfast.stores.protocol import Store
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance.base import Desk
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def night(folder: Path) -> Iterator[Desk]:
+    """What a worker left behind three hours ago: two documents in the batch march, one in april."""
+    clock = ManualClock(datetime.now(UTC) - timedelta(hours=3))
+    store = SqliteStore(f"sqlite:///{folder}/holdfast.db", clock=clock)
+    desk = Desk(store, clock)
+    desk.submit("a", "b")
+    desk.submit("c", batch="april")
+    desk.keep(desk.claim()[0], "1", "2")
+    yield desk
+    store.close()
+
+
+def states(store: Store) -> list[str]:
+    return [one.state for key in "abc" for one in store.find(key)]
+
+
+def test_orphans_are_listed_with_where_and_why(holdfast: Run, night: Desk) -> None:
+    told = holdfast("orphans").stdout
+    lines = [" ".join(line.split()) for line in told.splitlines()]
+    assert lines[0].startswith("papers/march/a at step extract, item 2 ann (silent) worker ann is silent since ")
+    assert len(lines) == 4
+    assert lines[3].startswith("3 orphans. To let them wait again")
+    assert "holdfast orphans --strategy requeue --reason ..." in lines[3]
+    assert states(night.store) == ["running"] * 3
+
+
+def test_nothing_is_an_orphan_within_the_grace(holdfast: Run, night: Desk) -> None:
+    assert "No orphans" in holdfast("orphans", "--grace", "4h").stdout
+    assert "No orphans" in holdfast("orphans", "--grace", "4h", "--strategy", "fail", "--reason", "x").stdout
+    assert states(night.store) == ["running"] * 3
+
+
+def test_a_strategy_needs_a_reason(holdfast: Run, night: Desk) -> None:
+    result = holdfast("orphans", "papers", "--strategy", "fail")
+    assert result.exit_code == 2
+    assert "say why with --reason" in result.stderr
+    assert states(night.store) == ["running"] * 3
+
+
+@pytest.mark.parametrize(
+    ("strategy", "state"), [("requeue", "waiting"), ("fail", "dead"), ("review", "paused")], ids=str
+)
+def test_a_strategy_resolves_the_orphans_of_a_batch(holdfast: Run, night: Desk, strategy: str, state: str) -> None:
+    words = ("orphans", "papers", "--batch", "march", "--strategy", strategy, "--who", "cat", "--reason", "night")
+    assert "2 of 2 orphans are now" in holdfast(*words).stdout
+    assert states(night.store) == [state, state, "running"]
+    (entry,) = night.store.journal(night.standing("a").id)
+    assert (entry.verb, entry.who, entry.detail["reason"]) == ("reclaim", "cat", "night")
+    assert (entry.detail["was"], entry.detail["state"]) == ("running", state)
+    assert "No orphans" in holdfast(*words).stdout
+
+
+def test_who_decides_is_known_from_the_environment(holdfast: Run, night: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_WHO", "dan")
+    holdfast("orphans", "--strategy", "requeue", "--reason", "night")
+    assert night.store.journal(night.standing("a").id)[0].who == "dan"
+
+
+def test_a_dry_run_only_says_what_would_be_done(holdfast: Run, night: Desk) -> None:
+    told = holdfast("orphans", "--strategy", "fail", "--reason", "x", "--dry-run").stdout
+    assert "3 orphans would be dead letters; nothing was done." in told
+    assert states(night.store) == ["running"] * 3
+
+
+def test_json_has_every_orphan(holdfast: Run, night: Desk) -> None:
+    answer = json.loads(holdfast("orphans", "papers", "--json").stdout)
+    assert (answer["strategy"], answer["resolved"]) == (None, 0)
+    first = answer["orphans"][0]
+    assert (first["key"], first["step"], first["cursor"], first["now"]) == ("a", "extract", 2, "running")
+    assert (first["sign"], first["worker_alive"]) == ("silent", False)
+    answer = json.loads(holdfast("orphans", "papers", "--strategy", "review", "--reason", "x", "--json").stdout)
+    assert answer["resolved"] == 3
+    assert {one["now"] for one in answer["orphans"]} == {"paused"}
+
+
+def test_more_orphans_than_a_person_reads_are_counted(holdfast: Run, night: Desk) -> None:
+    night.submit(*(f"n{number}" for number in range(60)))
+    night.claim()
+    told = holdfast("orphans", "papers").stdout
+    assert "... and 13 more: holdfast orphans papers --json" in told
+    assert "63 orphans." in told
+
+
+def test_an_unknown_pipeline_is_refused(holdfast: Run, night: Desk) -> None:
+    assert "has no pipeline 'paper'" in holdfast("orphans", "paper").stderr
+    assert "has no batch 'may'" in holdfast("orphans", "papers", "--batch", "may").stderr
+
+
+def test_looking_does_not_make_a_store(holdfast: Run) -> None:
+    assert holdfast("orphans").exit_code == 3
