@@ -10,6 +10,7 @@ import click
 from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
 from holdfast.cli.at_once import say_how_to_go_on
 from holdfast.cli.crashtest import crashtest
+from holdfast.cli.metrics import metrics
 from holdfast.cli.migrate import migrate
 from holdfast.cli.run import run
 from holdfast.cli.show import show
@@ -63,5 +64,5 @@ def app() -> None:
     """
 
 
-for command in (run, submit, work, status, show, migrate, crashtest):
+for command in (run, submit, work, status, show, metrics, migrate, crashtest):
     app.add_command(command)

@@ -12,6 +12,7 @@ import click
 
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
+from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.pipelines import Loaded, load
 from holdfast.cli.progress import showing
 from holdfast.cli.stores import batch_to_drain, batch_to_wait_for, store_that_lasts
@@ -31,6 +32,7 @@ from holdfast.stores.protocol import Store
 )
 @click.option("--supervised", is_flag=True, hidden=True, help="Stop when stdin ends: the parent is gone.")
 @how_to_work
+@how_to_watch
 @common
 @click.pass_obj
 def work(
