@@ -145,7 +145,7 @@ def lead(asked: Asked, loaded: Loaded, store: Store, *, processes: int, batch: s
     """Starts the processes, shows what they do together, and ends when all have ended."""
     store.declare(loaded.pipeline.shape())  # what is refused is refused once, here
     budget = Budget()
-    counts = Counts(loaded.pipeline, store, batch=batch)
+    counts = Counts(loaded.pipeline, store, batch=batch, hands=processes * how["threads"])
     counts.recount()
     done, dead = counts.done, counts.dead
     counts.looks_every = 1.0  # others do the work: only the store knows how far it is

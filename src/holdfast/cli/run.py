@@ -76,7 +76,7 @@ def _run(
     how: dict[str, Any],
     words: tuple[str, ...],
 ) -> None:
-    counts = Counts(loaded.pipeline, store, batch=batch)
+    counts = Counts(loaded.pipeline, store, batch=batch, hands=how["threads"])
     receipt = None
     if batch and source is None:
         batch_to_drain(store, loaded.pipeline.name, batch)

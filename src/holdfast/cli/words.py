@@ -31,6 +31,11 @@ def span(seconds: float) -> str:
     return f"{hours // 24} days"
 
 
+def short(seconds: float) -> str:
+    """Gives a length of time that may be very short."""
+    return f"{seconds * 1000:.1f} ms" if seconds < 1 else span(seconds)
+
+
 def rate(per_second: float, what: str = "") -> str:
     """Gives a rate, by the minute where a second is too short."""
     noun = f" {what}" if what else ""

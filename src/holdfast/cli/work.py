@@ -70,7 +70,7 @@ def _work(
     asked: Asked, loaded: Loaded, store: Store, *, batch: str | None, drain: bool, budget: timedelta | None, **how: Any
 ) -> None:
     limits = Budget(budget)
-    counts = Counts(loaded.pipeline, store, batch=batch)
+    counts = Counts(loaded.pipeline, store, batch=batch, hands=how["threads"])
     counts.recount()
     verb = api.drain if drain else api.work
     with showing(asked, counts, limits) as progress:
