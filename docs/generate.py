@@ -231,7 +231,8 @@ def settings_page() -> str:
     """Every option that has a default: of steps, of retries, of workers."""
     head = (
         "# Settings\n\nEvery option with its default. There is no file of settings. One environment variable is read, "
-        "by the command line only: `HOLDFAST_STORE`, the URL of the store when `--store` is not given.\n"
+        "by the command line only: `HOLDFAST_STORE`, the URL of the store when `--store` is not given. With `--otel`, "
+        "OpenTelemetry reads its own (`OTEL_...`).\n"
     )
     parts = [head]
     parts += ["## Options of a step\n", *_table(_step_options())]

@@ -16,6 +16,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
         "show",
         "explain",
         "orphans",
+        "metrics",
         "migrate",
         "crashtest",
     ]

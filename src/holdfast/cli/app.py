@@ -11,6 +11,7 @@ from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, com
 from holdfast.cli.at_once import say_how_to_go_on
 from holdfast.cli.crashtest import crashtest
 from holdfast.cli.explain import explain
+from holdfast.cli.metrics import metrics
 from holdfast.cli.migrate import migrate
 from holdfast.cli.orphans import orphans
 from holdfast.cli.run import run
@@ -66,5 +67,10 @@ def app() -> None:
     """
 
 
-for command in (run, submit, work, status, show, explain, orphans, migrate, crashtest):
+COMMANDS = (
+    *(run, submit, work, status, show, explain),
+    *(orphans,),
+    *(metrics, migrate, crashtest),
+)
+for command in COMMANDS:
     app.add_command(command)

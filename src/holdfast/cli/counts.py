@@ -7,6 +7,7 @@ from time import monotonic
 
 from msgspec import Struct
 
+from holdfast.cli.forecast import Forecast
 from holdfast.core.errors import StoreError
 from holdfast.core.model import Standing
 from holdfast.core.moves import Ending
@@ -16,6 +17,8 @@ from holdfast.stores.protocol import Store
 
 RECOUNT = 10.0
 """Seconds between looks at what other workers did; more where a look takes long."""
+GLANCE = 2.0
+"""Seconds between looks at how long steps take, which costs little: workers write it down as often."""
 WINDOW = 30.0
 """Seconds over which the rate is measured."""
 
@@ -37,7 +40,7 @@ class Failed(Struct, frozen=True):
 class Counts:
     """Counts documents and items, cheaply enough to hear every event of the engine."""
 
-    def __init__(self, pipeline: Pipeline, store: Store, *, batch: str | None) -> None:
+    def __init__(self, pipeline: Pipeline, store: Store, *, batch: str | None, hands: int = 8) -> None:
         self.pipeline = pipeline.name
         self.batch = batch
         self.steps = [step.name for step in pipeline.steps]
@@ -49,7 +52,8 @@ class Counts:
         self.failures: deque[Failed] = deque()
         self._store = store
         self.looks_every = RECOUNT
-        self._next_look = 0.0
+        self._next_look = self._next_glance = 0.0
+        self._forecast = Forecast(pipeline, hands=hands)
         self._seen: deque[tuple[float, int, int]] = deque()
 
     # what the store says
@@ -64,16 +68,23 @@ class Counts:
         self.paused = sum(one.balance.paused for one in batches)
         self.cancelled = sum(one.balance.cancelled for one in batches)
         self.at_step = {step: sum(one.at_step.get(step, 0) for one in batches) for step in self.steps}
+        self._learn()
         now = monotonic()
         self._next_look = now + max(self.looks_every, 50 * (now - began))
 
     def recount_now_and_then(self) -> None:
         """Asks the store again if that is due. A store in trouble is told by the worker, not here."""
-        if monotonic() >= self._next_look:
-            try:
+        try:
+            if monotonic() >= self._next_look:
                 self.recount()
-            except StoreError:
-                self._next_look = monotonic() + self.looks_every
+            elif monotonic() >= self._next_glance:
+                self._learn()
+        except StoreError:
+            self._next_look = self._next_glance = monotonic() + self.looks_every
+
+    def _learn(self) -> None:
+        self._next_glance = monotonic() + GLANCE
+        self._forecast.learn(self._store.paces(self.pipeline), remaining=self.remaining)
 
     # what the engine says
 
@@ -149,4 +160,7 @@ class Counts:
 
     def seconds_left(self, rate: float) -> float | None:
         """Answers how long it may take still; None when nobody can say."""
+        left = self._forecast.seconds_left(self.at_step, self.remaining)
+        if left is not None:
+            return left
         return self.remaining / rate if rate else None

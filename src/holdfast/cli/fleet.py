@@ -6,8 +6,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.cli.asked import DEAD_LETTERS, FINE, INTERRUPTED, STORE_TROUBLE, TERMINATED, USAGE, Asked, Trouble
 from holdfast.cli.counts import Counts, Failed
+from holdfast.cli.eyes import words_for_process
 from holdfast.cli.pipelines import Loaded
 from holdfast.cli.progress import Progress, showing
 from holdfast.cli.summary import Summary
@@ -29,20 +31,23 @@ LOOK = 0.1
 QUICK_DEATH = 5.0
 MOST_QUICK_DEATHS = 5
 """So many deaths in a row, each soon after its start, mean that starting another is pointless."""
+Command = Callable[[int], list[str]]
+"""Gives the words that start a worker process, by its number."""
+
 ENDED = (FINE, DEAD_LETTERS, INTERRUPTED, TERMINATED)
 
 
 class Member:
     """One worker process, and what it told."""
 
-    def __init__(self, number: int, command: Sequence[str], counts: Counts, *, quick_deaths: int = 0) -> None:
+    def __init__(self, number: int, command: Command, counts: Counts, *, quick_deaths: int = 0) -> None:
         self.number = number
         self.quick_deaths = quick_deaths
         self.report = Report()
         self._counts = counts
         self._began = monotonic()
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            command(number), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )  # stdin tells it when we are gone; its own session, because Ctrl-C is for us to pass on
         self._reader = threading.Thread(target=self._listen, daemon=True)
         self._reader.start()
@@ -79,7 +84,7 @@ class Member:
 class Fleet:
     """The processes, and what is done when one of them ends."""
 
-    def __init__(self, command: Sequence[str], progress: Progress, budget: Budget, *, size: int) -> None:
+    def __init__(self, command: Command, progress: Progress, budget: Budget, *, size: int) -> None:
         self._command = command
         self._progress = progress
         self._budget = budget
@@ -140,12 +145,12 @@ def lead(asked: Asked, loaded: Loaded, store: Store, *, processes: int, batch: s
     """Starts the processes, shows what they do together, and ends when all have ended."""
     store.declare(loaded.pipeline.shape())  # what is refused is refused once, here
     budget = Budget()
-    counts = Counts(loaded.pipeline, store, batch=batch)
+    counts = Counts(loaded.pipeline, store, batch=batch, hands=processes * how["threads"])
     counts.recount()
     done, dead = counts.done, counts.dead
     counts.looks_every = 1.0  # others do the work: only the store knows how far it is
     with showing(asked, counts, budget) as progress, stopping_on_signals(budget):
-        fleet = Fleet(_command(asked, loaded, batch, how), progress, budget, size=processes)
+        fleet = Fleet(partial(_command, asked, loaded, batch, how), progress, budget, size=processes)
         report = fleet.watch()
         counts.recount()
     report = replace(report, done=counts.done - done, dead=counts.dead - dead)  # those that were killed told nothing
@@ -156,13 +161,14 @@ def lead(asked: Asked, loaded: Loaded, store: Store, *, processes: int, batch: s
     closed(asked, Summary(store, name, batch, report=report, stopped_by=budget.reason, goes_on=goes_on), progress)
 
 
-def _command(asked: Asked, loaded: Loaded, batch: str | None, how: dict[str, Any]) -> list[str]:
+def _command(asked: Asked, loaded: Loaded, batch: str | None, how: dict[str, Any], number: int) -> list[str]:
     words = [sys.executable, "-m", "holdfast.cli", "work", loaded.spec, "--supervised", "--json"]
     words += ["--store", asked.store, *(["--batch", batch] if batch else []), *(["--drain"] if how["drain"] else [])]
     for option in ("lease", "budget"):
         if how[option] is not None:
             words += [f"--{option}", f"{how[option].total_seconds()}s"]
-    return [*words, "--threads", str(how["threads"]), "--concurrency", str(how["concurrency"])]
+    words += ["--threads", str(how["threads"]), "--concurrency", str(how["concurrency"])]
+    return [*words, *words_for_process(how, number)]
 
 
 def _cause(code: int) -> str:

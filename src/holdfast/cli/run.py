@@ -11,6 +11,7 @@ import click
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.documents import named, offered, own_files
+from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.pipelines import Loaded, load
 from holdfast.cli.progress import showing
 from holdfast.cli.stores import batch_to_drain, database_file
@@ -26,6 +27,7 @@ from holdfast.stores.protocol import Store
 @click.argument("documents", nargs=-1)
 @click.option("--batch", help='The batch to submit to ("default" if none is named) and to work on (all).')
 @how_to_work
+@how_to_watch
 @common
 @click.pass_obj
 def run(
@@ -74,7 +76,7 @@ def _run(
     how: dict[str, Any],
     words: tuple[str, ...],
 ) -> None:
-    counts = Counts(loaded.pipeline, store, batch=batch)
+    counts = Counts(loaded.pipeline, store, batch=batch, hands=how["threads"])
     receipt = None
     if batch and source is None:
         batch_to_drain(store, loaded.pipeline.name, batch)

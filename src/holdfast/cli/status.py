@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
-from holdfast.cli.words import ago, count, moment, one_line, table
+from holdfast.cli.words import ago, count, moment, one_line, short, table
 from holdfast.core.model import Batch, Standing, Worker
 from holdfast.core.plan import Shape
 from holdfast.engine.hosts import is_gone
@@ -51,6 +51,7 @@ class Overview:
         self.pipeline = pipeline
         self.shape: Shape | None = store.shape(pipeline)
         self.batches: list[Batch] = [one for one in store.batches(pipeline) if batch in (None, one.name)]
+        self.paces = store.paces(pipeline)
         any_dead = any(one.balance.dead for one in self.batches)
         self.dead: list[Standing] = (
             store.standings(pipeline, batch=batch, state="dead", limit=NEWEST) if any_dead else []
@@ -67,6 +68,7 @@ class Overview:
             click.echo(line)
         for one in self.batches:
             self._tell_steps(one)
+        self._tell_paces()
         self._tell_dead(asked, now)
 
     def _tell_steps(self, one: Batch) -> None:
@@ -75,6 +77,16 @@ class Overview:
         order = list(self.shape.names) if self.shape else []
         steps = sorted(one.at_step, key=lambda step: order.index(step) if step in order else len(order))
         click.echo(f"  {one.name}, at steps: " + ", ".join(f"{step} {one.at_step[step]:,}" for step in steps))
+
+    def _tell_paces(self) -> None:
+        if said := [f"{step} {short(average)}" for step, average in self.averages().items()]:
+            click.echo("  bodies take, for a document: " + ", ".join(said))
+
+    def averages(self) -> dict[str, float]:
+        """Gives the seconds that the bodies of a step took for a document, on average, in the order of the steps."""
+        order = self.shape.names if self.shape else tuple(self.paces)
+        paces = {step: self.paces[step] for step in order if step in self.paces}
+        return {step: seconds / documents for step, (documents, seconds) in paces.items() if documents}
 
     def _tell_dead(self, asked: Asked, now: datetime) -> None:
         if not self.dead:
@@ -134,6 +146,10 @@ def _as_json(asked: Asked, found: Sequence[Overview], workers: Sequence[tuple[Wo
                 "pipeline": one.pipeline,
                 "steps": one.shape.names if one.shape else [],
                 "batches": [_batch(batch) for batch in one.batches],
+                "paces": {
+                    step: {"documents": documents, "seconds": seconds}
+                    for step, (documents, seconds) in one.paces.items()
+                },
                 "dead_letters": [
                     {
                         "batch": dead.batch,

@@ -9,6 +9,11 @@ from holdfast.core.words import ago, count, inside, moment, one_line, place, spa
 __all__ = ["ago", "count", "inside", "moment", "one_line", "place", "rate", "span", "table"]
 
 
+def short(seconds: float) -> str:
+    """Gives a length of time that may be very short."""
+    return f"{seconds * 1000:.1f} ms" if seconds < 1 else span(seconds)
+
+
 def rate(per_second: float, what: str = "") -> str:
     """Gives a rate, by the minute where a second is too short."""
     noun = f" {what}" if what else ""

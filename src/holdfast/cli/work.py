@@ -12,6 +12,7 @@ import click
 
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
+from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.pipelines import Loaded, load
 from holdfast.cli.progress import showing
 from holdfast.cli.stores import batch_to_drain, batch_to_wait_for, store_that_lasts
@@ -31,6 +32,7 @@ from holdfast.stores.protocol import Store
 )
 @click.option("--supervised", is_flag=True, hidden=True, help="Stop when stdin ends: the parent is gone.")
 @how_to_work
+@how_to_watch
 @common
 @click.pass_obj
 def work(
@@ -68,7 +70,7 @@ def _work(
     asked: Asked, loaded: Loaded, store: Store, *, batch: str | None, drain: bool, budget: timedelta | None, **how: Any
 ) -> None:
     limits = Budget(budget)
-    counts = Counts(loaded.pipeline, store, batch=batch)
+    counts = Counts(loaded.pipeline, store, batch=batch, hands=how["threads"])
     counts.recount()
     verb = api.drain if drain else api.work
     with showing(asked, counts, limits) as progress:

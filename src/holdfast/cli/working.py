@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ import click
 from holdfast.cli.asked import Asked, Trouble
 from holdfast.cli.at_once import Roster, end_at_once, ending_at_once
 from holdfast.cli.counts import Counts
+from holdfast.cli.eyes import split, watching
 from holdfast.cli.pipelines import Loaded, their_frames
 from holdfast.cli.progress import JsonLines, Progress
 from holdfast.cli.summary import Summary
@@ -82,13 +83,15 @@ def worked(
     *,
     progress: Progress,
     budget: Budget,
-    how: Mapping[str, Any],
+    how: dict[str, Any],
 ) -> Report:
     """Drains or works, and shows it. A second Ctrl-C comes out as KeyboardInterrupt, with everything let go."""
     roster = Roster()
-    with ending_at_once(asked), refusing_exits("the worker"):
+    watched, how = split(how)
+    with ending_at_once(asked), refusing_exits("the worker"), watching(watched) as watchers:
+        listeners = (roster, progress.counts, *watchers)
         try:
-            return work(loaded.pipeline, store, budget=budget, listeners=(roster, progress.counts), **how)
+            return work(loaded.pipeline, store, budget=budget, listeners=listeners, **how)
         except KeyboardInterrupt:
             if not roster.leave(store):
                 progress.display.close()

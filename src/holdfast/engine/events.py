@@ -8,6 +8,14 @@ from msgspec import Struct
 
 from holdfast.core.model import Claim, Standing, Worker
 from holdfast.core.moves import Ending, Move
+from holdfast.stores.protocol import Paces
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """Who says it, and of which pipeline: an event can be told without remembering those before it."""
+
+    pipeline: str = ""
+    worker: str = ""
 
 
 class Enlisted(Struct, frozen=True):
@@ -17,38 +25,38 @@ class Enlisted(Struct, frozen=True):
     pipeline: str
 
 
-class Claimed(Struct, frozen=True):
+class Claimed(Said, frozen=True):
     """Documents were claimed."""
 
     claims: Sequence[Claim]
 
 
-class Committed(Struct, frozen=True):
+class Committed(Said, frozen=True):
     """Moves became durable, in one commit."""
 
     moves: Sequence[Move]
     seconds: float
 
 
-class GaveBack(Struct, frozen=True):
+class GaveBack(Said, frozen=True):
     """Documents were given back without a move."""
 
     endings: Sequence[Ending]
 
 
-class LostClaim(Struct, frozen=True):
+class LostClaim(Said, frozen=True):
     """Another worker holds the document now; what this one did for it was not written."""
 
     claim: Claim
 
 
-class Reclaimed(Struct, frozen=True):
+class Reclaimed(Said, frozen=True):
     """Documents were taken from workers that are gone or stuck."""
 
     standings: Sequence[Standing]
 
 
-class Rewound(Struct, frozen=True):
+class Rewound(Said, frozen=True):
     """A document was set back to a step."""
 
     claim: Claim
@@ -56,7 +64,13 @@ class Rewound(Struct, frozen=True):
     reason: str
 
 
-class Stopping(Struct, frozen=True):
+class Paced(Said, frozen=True):
+    """Bodies took so long since the last time, by step, and so many documents got past it. Said every few seconds."""
+
+    spent: Paces
+
+
+class Stopping(Said, frozen=True):
     """A worker was asked to stop and gives back what it holds."""
 
     reason: str
@@ -68,5 +82,5 @@ class Retired(Struct, frozen=True):
     worker: Worker
 
 
-Event = Enlisted | Claimed | Committed | GaveBack | LostClaim | Reclaimed | Rewound | Stopping | Retired
+Event = Enlisted | Claimed | Committed | GaveBack | LostClaim | Reclaimed | Rewound | Paced | Stopping | Retired
 Listener = Callable[[Event], object]

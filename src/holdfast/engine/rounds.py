@@ -19,12 +19,13 @@ from holdfast.engine.budget import Budget
 from holdfast.engine.calls import Call, Commit, Compute, Event, GiveBack, Raised, ReadJournal, Request
 from holdfast.engine.caretaker import UPKEEP, Caretaker
 from holdfast.engine.doors import Doors
-from holdfast.engine.events import Claimed, Committed, GaveBack, LostClaim, Reclaimed, Rewound
+from holdfast.engine.events import Claimed, Committed, GaveBack, LostClaim, Paced, Reclaimed, Rewound
 from holdfast.engine.events import Event as Said
 from holdfast.engine.hand import InHand, take
 from holdfast.engine.pace import IDLE, Pace
 from holdfast.engine.runners import Runners
 from holdfast.engine.settings import Settings
+from holdfast.engine.stopwatch import Stopwatch
 from holdfast.stores.protocol import Exchanged, Scope, Store
 
 
@@ -55,6 +56,7 @@ class Rounds:
         self._pace = Pace(pipeline, threads=settings.threads, most=settings.concurrency)
         self._doors = Doors(pipeline, store, plan)
         self._caretaker = Caretaker(pipeline, store, plan, batch=settings.batch)
+        self._stopwatch = Stopwatch()
         self._hand: set[InHand] = set()
         self._jobs: list[tuple[Desk, Call]] = []
         self._group: list[tuple[InHand, Move]] = []
@@ -72,7 +74,8 @@ class Rounds:
 
     def run(self) -> None:
         """Does one round."""
-        for desk, event in self.runners.results():
+        for desk, event, seconds in self.runners.results():
+            self._stopwatch.heard(event.call, seconds)
             self._hear(desk, event)
         if self._timeouts:
             self._expire()
@@ -112,6 +115,16 @@ class Rounds:
         for desk in list(self._hand):
             self._release(desk)
         self._give_back()
+
+    def tell_pace(self) -> None:
+        """Writes down how long bodies took since the last time. What a kill loses of it, or an error, is lost."""
+        if spent := self._stopwatch.read():
+            self.store.pace(self._plan, spent)
+            self._say(Paced(spent, **self._by))
+
+    @property
+    def _by(self) -> dict[str, str]:
+        return {"pipeline": self.pipeline.name, "worker": self.me.name}
 
     # hearing
 
@@ -212,7 +225,8 @@ class Rounds:
                 self._tell_events(desk)
         self._doors.left()
         if accepted:
-            self._say(Committed(accepted, took))
+            self._stopwatch.committed(accepted)
+            self._say(Committed(accepted, took, **self._by))
         self._begin(claims)
 
     def _exchange(self, moves: Sequence[Move]) -> Exchanged:
@@ -229,7 +243,7 @@ class Rounds:
         if not self.store.rewind(self._plan, desk.claim, to=to, who=self.me.name, reason=reason):
             self._lose(desk)
             return
-        self._say(Rewound(desk.claim, to, reason))
+        self._say(Rewound(desk.claim, to, reason, **self._by))
         before = [step.name for step in self.pipeline.behind(to)]
         desk.admitted = ""
         desk.claim = desk.reader.claim = rewound(desk.claim, to=to, before=before)
@@ -248,13 +262,13 @@ class Rounds:
             return
         endings, self._endings = self._endings, []
         held = self.store.give_back(endings)
-        self._say(GaveBack([ending for ending, ours in zip(endings, held, strict=True) if ours]))
+        self._say(GaveBack([ending for ending, ours in zip(endings, held, strict=True) if ours], **self._by))
         for ending, ours in zip(endings, held, strict=True):
             if not ours:
-                self._say(LostClaim(ending.claim))
+                self._say(LostClaim(ending.claim, **self._by))
 
     def _lose(self, desk: InHand) -> None:
-        self._say(LostClaim(desk.claim))
+        self._say(LostClaim(desk.claim, **self._by))
         self._let_go(desk)
 
     def _let_go(self, desk: InHand) -> None:
@@ -284,7 +298,7 @@ class Rounds:
     def _begin(self, claims: Sequence[Claim]) -> None:
         if not claims:
             return
-        self._say(Claimed(claims))
+        self._say(Claimed(claims, **self._by))
         for desk in [self._hold(claim) for claim in claims]:
             self._tell(desk, None)
 
@@ -297,7 +311,8 @@ class Rounds:
     def _look_after_orphans(self) -> None:
         if not self._caretaker.is_due(UPKEEP if self._hand else IDLE):
             return
+        self.tell_pace()
         reclaimed = self._caretaker.look_after(self.me, [desk.claim.document_id for desk in self._hand])
         if reclaimed:
-            self._say(Reclaimed(reclaimed))
+            self._say(Reclaimed(reclaimed, **self._by))
             self._pace.look_again()

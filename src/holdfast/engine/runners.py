@@ -37,7 +37,8 @@ BODIES = (RunValue, PullStream, RunWindow)
 
 Job = tuple[Desk, Call]
 Begun = tuple[Desk, Call, float]
-Result = tuple[Desk, Event]
+Result = tuple[Desk, Event, float]
+"""What came back, and how many seconds it took."""
 
 
 class Runners:
@@ -156,8 +157,9 @@ class Runners:
         while job is not None:
             desk, call = job
             self._working[me] = (desk, call, now)
-            self._results.append((desk, self._event(desk, call)))
+            event, began = self._event(desk, call), now
             now = monotonic()
+            self._results.append((desk, event, now - began))
             if now - since > MOMENT or me in self._left_behind:
                 return
             try:
@@ -192,11 +194,12 @@ class Runners:
         task.add_done_callback(lambda _: self._tasks.pop(id(call), None))
 
     async def _event_async(self, desk: Desk, call: Call) -> None:
+        began = monotonic()
         try:
             event: Event = Returned(call, await desk.run_async(call))
         except BaseException as error:  # noqa: BLE001 - as above
             event = Raised(call, error)
-        self._results.append((desk, event))
+        self._results.append((desk, event, monotonic() - began))
         self._bell.put(None)
 
 

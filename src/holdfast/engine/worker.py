@@ -111,6 +111,8 @@ class Worker:
         sys.setswitchinterval(min(interval, 0.0005))  # else a busy body holds up every statement of a commit for 5 ms
         try:
             yield
+            with self._baton:
+                self._rounds.tell_pace()
             self.store.retire(self._me)
             self._say(Retired(self._me))
         except BaseException as error:
@@ -169,7 +171,7 @@ class Worker:
             return  # there was nothing left to do
         deadline = monotonic() + self.settings.grace.total_seconds()
         with self._baton:
-            self._say(Stopping(self.budget.reason))
+            self._say(Stopping(self.budget.reason, pipeline=self.pipeline.name, worker=self._me.name))
             self._rounds.release_what_has_not_begun()
         while self._rounds.hold_something and monotonic() < deadline and self._trouble is None:
             with self._baton:

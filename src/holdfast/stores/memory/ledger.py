@@ -10,13 +10,13 @@ from typing import Any, Unpack
 from holdfast.core.causes import Cause, Holder, Kind
 from holdfast.core.codec import Kept
 from holdfast.core.errors import UnknownDocument
-from holdfast.core.model import OPEN_STATES, Aside, Balance, Batch, Entry, Output, Plan, Standing, State, Worker
+from holdfast.core.model import OPEN_STATES, Aside, Balance, Batch, Entry, Output, Plan, Standing, State, Survey, Worker
 from holdfast.core.orphans import GRACE, Orphan, last_progress, orphan_of
 from holdfast.core.plan import Shape
 from holdfast.core.retry import SUSPECT
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import DocumentRow
-from holdfast.stores.protocol import Which
+from holdfast.stores.protocol import Paces, Which
 from holdfast.stores.which import as_regex, asked
 
 
@@ -284,6 +284,33 @@ class Ledger(Base):
             return []
         rows = sorted(tables.documents.values(), key=_by_id)
         return [row for row in rows if row.pipeline_id == pipeline_id and (not named or row.batch_id == named.id)]
+
+    def survey(self, pipeline: str) -> Survey:
+        now = self.now()
+        with self._reading() as tables:
+            pipeline_id = tables.pipelines.get(pipeline)
+            rows = [row for row in tables.documents.values() if row.pipeline_id == pipeline_id]
+            dead = [row for row in rows if row.state == "dead"]
+            due = [now - row.due_at for row in rows if row.state == "waiting" and row.due_at and row.due_at <= now]
+            return Survey(
+                pipeline,
+                dict(Counter((row.state, self._step_name(row)) for row in rows)),
+                dict(Counter((self._step_name(row) or "", row.error) for row in dead)),
+                max(due, default=None),
+                sum(self._is_orphan(row, now) for row in rows),
+            )
+
+    def _is_orphan(self, row: DocumentRow, now: datetime) -> bool:
+        if row.worker_id is None:
+            return False
+        holder = self._tables.workers[row.worker_id]
+        return holder.gone or holder.is_stale(now) or (row.deadline_at is not None and row.deadline_at < now)
+
+    def paces(self, pipeline: str) -> Paces:
+        with self._reading() as tables:
+            pipeline_id = tables.pipelines.get(pipeline)
+            steps = [tables.steps[step_id] for step_id in sorted(tables.paces)]
+            return {step.name: tables.paces[step.id] for step in steps if step.pipeline_id == pipeline_id}
 
 
 def _balance(expected: int, rows: list[DocumentRow]) -> Balance:

@@ -23,6 +23,7 @@ from holdfast.core.model import (
     Output,
     Plan,
     Standing,
+    Survey,
     Worker,
 )
 from holdfast.core.orphans import GRACE, Orphan, orphan_of
@@ -30,8 +31,8 @@ from holdfast.core.plan import Shape
 from holdfast.stores.postgres.arrays import numbers
 from holdfast.stores.postgres.base import SQL, Base, kept, moment
 from holdfast.stores.postgres.connection import Db
-from holdfast.stores.protocol import Which
-from holdfast.stores.rows import at_step, balance, from_json, items_of, refuse_if_replaced
+from holdfast.stores.protocol import Paces, Which
+from holdfast.stores.rows import at_step, balance, from_json, items_of, refuse_if_replaced, survey
 from holdfast.stores.which import as_like, asked, conditions, containing
 
 PAGE = 500
@@ -196,6 +197,21 @@ class Ledger(Base):
                 "causes", pipeline=pipeline, batch=batch, now=self._now()
             )
         ]
+
+    def survey(self, pipeline: str) -> Survey:
+        asked = {"pipeline": pipeline, "batch_id": None, "now": self._now()}
+
+        def look(db: Db) -> Survey:
+            counts = db.execute(SQL["balance"], asked).fetchall()
+            dead = db.execute(SQL["dead_by_error"], asked).fetchall()
+            ((oldest,),) = db.execute(SQL["oldest_due"], asked).fetchall()
+            ((orphans,),) = db.execute(SQL["count_orphans"], asked).fetchall()
+            return survey(pipeline, counts, dead, oldest, orphans)
+
+        return self._db.reading_one_moment(look)
+
+    def paces(self, pipeline: str) -> Paces:
+        return {step: (documents, seconds) for step, documents, seconds in self._all("paces", pipeline=pipeline)}
 
     def _all(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         return self._db.reading(lambda db: db.execute(SQL[query], parameters).fetchall())

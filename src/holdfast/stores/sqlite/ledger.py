@@ -23,12 +23,13 @@ from holdfast.core.model import (
     Output,
     Plan,
     Standing,
+    Survey,
     Worker,
 )
 from holdfast.core.orphans import GRACE, Orphan, orphan_of
 from holdfast.core.plan import Shape
-from holdfast.stores.protocol import Which
-from holdfast.stores.rows import at_step, balance, from_json, items_of, refuse_if_replaced
+from holdfast.stores.protocol import Paces, Which
+from holdfast.stores.rows import at_step, balance, from_json, items_of, refuse_if_replaced, survey
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, moment
 from holdfast.stores.which import as_glob, asked, conditions, containing
 
@@ -204,6 +205,22 @@ class Ledger(Base):
                 "causes", pipeline=pipeline, batch=batch, now=self._now()
             )
         ]
+
+    def survey(self, pipeline: str) -> Survey:
+        asked = {"pipeline": pipeline, "batch_id": None, "now": self._now()}
+        with self._db.reading() as db:
+            db.execute("begin")  # all questions of one moment
+            try:
+                counts = db.execute(SQL["balance"], asked).fetchall()
+                dead = db.execute(SQL["dead_by_error"], asked).fetchall()
+                ((oldest,),) = db.execute(SQL["oldest_due"], asked).fetchall()
+                ((orphans,),) = db.execute(SQL["count_orphans"], asked).fetchall()
+            finally:
+                db.execute("commit")
+        return survey(pipeline, counts, dead, None if oldest is None else oldest * MICROSECOND, orphans)
+
+    def paces(self, pipeline: str) -> Paces:
+        return {step: (documents, seconds) for step, documents, seconds in self._all("paces", pipeline=pipeline)}
 
     def _all(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         with self._db.reading() as db:

@@ -8,7 +8,7 @@ from sqlite3 import Connection
 from holdfast.core.codec import encode_json
 from holdfast.core.model import Plan, Standing
 from holdfast.core.orphans import Orphan, Strategy
-from holdfast.stores.protocol import Verdict
+from holdfast.stores.protocol import Paces, Verdict
 from holdfast.stores.reclaiming import NOTHING, Held, Taken, judged, resolved
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, micros
 from holdfast.stores.sqlite.ledger import standing
@@ -76,6 +76,11 @@ class Upkeep(Base):
                 "now": self._now(),
             }
             return bool(db.execute(SQL["suspects_due"], asked).fetchone()[0])
+
+    def pace(self, plan: Plan, spent: Paces) -> None:
+        rows = [(plan.step_ids[step], documents, seconds) for step, (documents, seconds) in spent.items()]
+        with self._db.writing() as db:
+            db.execute(SQL["pace"], {"spent": encode_json(rows)})
 
 
 def _marks(orphans: Sequence[Orphan]) -> list[list[int | None]]:

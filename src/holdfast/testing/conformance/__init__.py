@@ -20,6 +20,7 @@ _PARTS = (
     "decisions",
     "effects",
     "endings",
+    "history",
     "intake",
     "kept",
     "ledger",
@@ -47,6 +48,7 @@ from holdfast.testing.conformance.decisions import (  # noqa: E402
 from holdfast.testing.conformance.effects import EffectConformance  # noqa: E402
 from holdfast.testing.conformance.endings import EndingConformance  # noqa: E402
 from holdfast.testing.conformance.exchanges import ExchangeConformance  # noqa: E402
+from holdfast.testing.conformance.history import PaceConformance, SurveyConformance  # noqa: E402
 from holdfast.testing.conformance.intake import ChangeConformance, IntakeConformance  # noqa: E402
 from holdfast.testing.conformance.kept import AsideConformance, KeptConformance  # noqa: E402
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
@@ -97,6 +99,8 @@ class StoreConformance(
     AsideConformance,
     LimitConformance,
     LedgerConformance,
+    SurveyConformance,
+    PaceConformance,
     LivenessConformance,
     OrphanConformance,
     ResolveConformance,
@@ -142,6 +146,7 @@ __all__ = [
     "OperatorConformance",
     "OrderConformance",
     "OrphanConformance",
+    "PaceConformance",
     "PlanConformance",
     "RaceConformance",
     "RedriveConformance",
@@ -153,6 +158,7 @@ __all__ = [
     "ServedConformance",
     "ShapeConformance",
     "StoreConformance",
+    "SurveyConformance",
     "SuspectConformance",
     "WakeConformance",
     "WhichConformance",
