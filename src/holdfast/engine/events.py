@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
@@ -56,6 +57,14 @@ class Reclaimed(Said, frozen=True):
     standings: Sequence[Standing]
 
 
+class Decided(Said, frozen=True):
+    """Nobody decided about documents at a gate in time, so they were approved or rejected."""
+
+    gate: str
+    verdict: Literal["approve", "reject"]
+    documents: Sequence[int]
+
+
 class Rewound(Said, frozen=True):
     """A document was set back to a step."""
 
@@ -82,5 +91,7 @@ class Retired(Struct, frozen=True):
     worker: Worker
 
 
-Event = Enlisted | Claimed | Committed | GaveBack | LostClaim | Reclaimed | Rewound | Paced | Stopping | Retired
+Event = (
+    Enlisted | Claimed | Committed | GaveBack | LostClaim | Reclaimed | Decided | Rewound | Paced | Stopping | Retired
+)
 Listener = Callable[[Event], object]

@@ -3,8 +3,8 @@
 Every record has a sentence for people and, for programs, fields of stable names: `event` says what happened, the rest
 to what. `JsonFormatter` writes both as one line.
 
-event        one of enlisted, claimed, committed, done, parked, fail, defer, release, pause, lost, reclaimed, rewound,
-             paced, stopping, retired
+event        one of enlisted, claimed, committed, done, parked, fail, defer, release, pause, lost, reclaimed, decided,
+             rewound, paced, stopping, retired
 pipeline     the pipeline's name
 worker       the name of the worker that speaks
 batch, key   the document
@@ -38,6 +38,7 @@ from holdfast.core.moves import Ending, Move
 from holdfast.engine.events import (
     Claimed,
     Committed,
+    Decided,
     Enlisted,
     Event,
     GaveBack,
@@ -102,6 +103,9 @@ def _log_what_matters(event: Event, by: dict[str, Any]) -> None:
         case Reclaimed(standings):
             for here in standings:
                 _log_reclaimed(here, by)
+        case Decided(gate, verdict, documents):
+            said = f"gate {gate}: nobody decided in time about {len(documents)} documents: {verdict}"
+            _say(WARNING, "decided", said, step=gate, documents=len(documents), reason=verdict, **by)
         case Rewound(claim, to, reason):
             said = f"{_name(claim)}: rewound to {to}: {reason}"
             _say(WARNING, "rewound", said, **by, **_claimed(claim) | {"step": to, "cursor": None, "reason": reason})

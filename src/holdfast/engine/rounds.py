@@ -55,7 +55,7 @@ class Rounds:
         self._scope: Scope = {"batch": settings.batch, "timeouts": deadlines}
         self._pace = Pace(pipeline, threads=settings.threads, most=settings.concurrency)
         self._doors = Doors(pipeline, store, plan)
-        self._caretaker = Caretaker(pipeline, store, plan, batch=settings.batch)
+        self._caretaker = Caretaker(pipeline, store, plan, say=say, batch=settings.batch)
         self._stopwatch = Stopwatch()
         self._hand: set[InHand] = set()
         self._jobs: list[tuple[Desk, Call]] = []
@@ -268,6 +268,7 @@ class Rounds:
                 self._say(LostClaim(ending.claim, **self._by))
 
     def _lose(self, desk: InHand) -> None:
+        desk.lost = True
         self._say(LostClaim(desk.claim, **self._by))
         self._let_go(desk)
 
@@ -312,7 +313,14 @@ class Rounds:
         if not self._caretaker.is_due(UPKEEP if self._hand else IDLE):
             return
         self.tell_pace()
+        self._let_go_of_what_was_lost()
         reclaimed = self._caretaker.look_after(self.me, [desk.claim.document_id for desk in self._hand])
         if reclaimed:
             self._say(Reclaimed(reclaimed, **self._by))
             self._pace.look_again()
+
+    def _let_go_of_what_was_lost(self) -> None:
+        """Stops work on documents that were cancelled, parked, set back or changed: streams end at their next item."""
+        in_hand = {desk.claim.document_id: desk for desk in self._hand if not desk.committing}  # those learn it then
+        for document_id in self.store.lost([desk.claim for desk in in_hand.values()]) if in_hand else ():
+            self._lose(in_hand[document_id])
