@@ -10,7 +10,10 @@ import click
 from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
 from holdfast.cli.at_once import say_how_to_go_on
 from holdfast.cli.crashtest import crashtest
+from holdfast.cli.dead import dead
+from holdfast.cli.decisions import cancel, pause, priority, resume, rewind
 from holdfast.cli.migrate import migrate
+from holdfast.cli.review import review
 from holdfast.cli.run import run
 from holdfast.cli.show import show
 from holdfast.cli.status import status
@@ -63,5 +66,10 @@ def app() -> None:
     """
 
 
-for command in (run, submit, work, status, show, migrate, crashtest):
+COMMANDS = (
+    *(run, submit, work, status, show),
+    *(dead, review, cancel, pause, resume, priority, rewind),
+    *(migrate, crashtest),
+)
+for command in COMMANDS:
     app.add_command(command)
