@@ -10,10 +10,13 @@ import click
 from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
 from holdfast.cli.at_once import say_how_to_go_on
 from holdfast.cli.crashtest import crashtest
+from holdfast.cli.dead import dead
+from holdfast.cli.decisions import cancel, pause, priority, resume, rewind
 from holdfast.cli.explain import explain
 from holdfast.cli.metrics import metrics
 from holdfast.cli.migrate import migrate
 from holdfast.cli.orphans import orphans
+from holdfast.cli.review import review
 from holdfast.cli.run import run
 from holdfast.cli.show import show
 from holdfast.cli.status import status
@@ -69,7 +72,7 @@ def app() -> None:
 
 COMMANDS = (
     *(run, submit, work, status, show, explain),
-    *(orphans,),
+    *(dead, review, orphans, cancel, pause, resume, priority, rewind),
     *(metrics, migrate, crashtest),
 )
 for command in COMMANDS:

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, Trouble, common
-from holdfast.cli.show import the_one
+from holdfast.cli.chosen import the_one
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.engine.explain import Explanation
 from holdfast.engine.explain import explain as explain_document
@@ -49,7 +49,7 @@ def _is_a_pipeline(store: Store, word: str, batch: str) -> bool:
 
 
 def _of_a_document(asked: Asked, store: Store, key: str, pipeline: str | None, batch: str | None) -> Explanation:
-    here = the_one(asked, store, key, pipeline=pipeline, batch=batch, words=("explain", key))
+    here = the_one(asked, store, key, pipeline=pipeline, batch=batch)
     return explain_document(store, here, command=asked.command)
 
 

@@ -23,9 +23,14 @@ def _pages() -> Iterator[str]:
     with click.Context(app, info_name="holdfast", terminal_width=WIDTH, **app.context_settings) as context:
         yield from _page("holdfast", app, context)
         for name in app.list_commands(context):
-            command = app.commands[name]
-            with click.Context(command, info_name=name, parent=context, terminal_width=WIDTH) as inner:
-                yield from _page(f"holdfast {name}", command, inner)
+            yield from _command(f"holdfast {name}", name, app.commands[name], context)
+
+
+def _command(title: str, name: str, command: click.Command, parent: click.Context) -> Iterator[str]:
+    with click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH) as context:
+        yield from _page(title, command, context)
+        for inner, one in command.commands.items() if isinstance(command, click.Group) else ():
+            yield from _command(f"{title} {inner}", inner, one, context)
 
 
 def _page(title: str, command: click.Command, context: click.Context) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from holdfast.cli.asked import Asked
 from holdfast.cli.words import ago, count, inside, moment, one_line, place, table
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.model import WHOLE, Aside, Entry, Output, Standing
@@ -28,6 +29,15 @@ class Story:
         self.asides = store.asides(here.id)
         self.journal = store.journal(here.id)
         self._store = store
+
+    def told(self, asked: Asked, *, items: bool) -> None:
+        """Tells it as it was asked for."""
+        if asked.json:
+            click.echo(self.as_json(items=items))
+            return
+        self.tell()
+        if items:
+            self.tell_items()
 
     def tell(self) -> None:
         """Tells it to a person."""
