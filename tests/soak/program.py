@@ -24,7 +24,7 @@ def prepare(tx) -> None:
 
 
 def write_down(tx, doc, *places: int) -> None:
-    """Writes what was done for which generation of a document. Nothing keeps it from being written twice but holdfast."""
+    """Writes what was done for which generation of a document. Only holdfast keeps it from being written twice."""
     statement = "insert into soak_done (key, generation, step, place) values (?, ?, ?, ?)"
     statement = statement if tx.dialect == "sqlite" else statement.replace("?", "%s")
     tx.executemany(statement, [(f"{doc.batch}/{doc.key}", doc.generation, doc.step, place) for place in places])
@@ -37,8 +37,7 @@ def unwrap(doc):
 
 @soak.step(retry=STURDY, commit_every=2)
 def read(doc, cursor=0):
-    for page in range(cursor, PAGES):
-        yield page
+    yield from range(cursor, PAGES)
 
 
 @read.effect

@@ -1,7 +1,4 @@
-"""The soak: documents are submitted and worked on while workers, the database and people get in the way. Then all is counted.
-
-python -m tests.soak --seconds 600 --documents 200000 --on sqlite --workers 2
-"""
+"""The soak: documents are worked on while workers, the database and people get in the way. Then all is counted."""
 
 from __future__ import annotations
 
@@ -96,20 +93,12 @@ class Soak:
             holdfast.submit(soak, self._store, batch=batch, documents=some)
 
     def _make_trouble(self) -> None:
-        kinds = [
-            self._kill,
-            self._stop,
-            self._cancel,
-            self._rewind,
-            self._redrive,
-            self._change,
-            self._pause,
-            self._resume,
-        ]
-        weights = [4, 2, 1, 2, 2, 1, 1, 2]
+        often = dict.fromkeys((self._stop, self._rewind, self._redrive, self._resume), 2.0) | {self._kill: 4.0}
+        seldom = dict.fromkeys((self._cancel, self._change, self._pause), 1.0)
         if self._restart:
-            kinds, weights = [*kinds, self._restart_database], [*weights, 0.4]
-        (trouble,) = self._chance.choices(kinds, weights)
+            seldom[self._restart_database] = 0.4
+        kinds = often | seldom
+        (trouble,) = self._chance.choices([*kinds], [*kinds.values()])
         self._troubles[trouble.__name__.strip("_")] += 1
         with suppress(StoreError):
             trouble()
