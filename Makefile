@@ -2,10 +2,12 @@
 
 BIN := .venv/bin
 UV ?= uv
+SECONDS ?= 600
+DOCUMENTS ?= 200000
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format docs lock bench crash clean
+.PHONY: help setup demo test lint types format docs lock bench crash soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -43,6 +45,10 @@ bench: setup ## measure throughput, kills and memory, beside the peers (long; no
 
 crash: setup ## kill pipelines at every commit point and workers 200 times, on every store (minutes)
 	HOLDFAST_CRASH_ROUNDS=200 $(BIN)/python -m pytest tests/crash
+
+soak: setup ## ten minutes of kills, restarts and decisions on 200,000 documents, on each store (SECONDS=, DOCUMENTS=)
+	$(BIN)/python -m tests.soak --on sqlite --seconds $(SECONDS) --documents $(DOCUMENTS)
+	$(BIN)/python -m tests.soak --on postgres --seconds $(SECONDS) --documents $(DOCUMENTS)
 
 clean: ## remove caches and the demo's database; .venv stays
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis dist demo.db demo.db-*

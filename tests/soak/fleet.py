@@ -1,0 +1,59 @@
+"""A fleet of workers in processes of their own, and a supervisor that replaces those that die."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Self
+
+PROGRAM = Path(__file__).parent / "program.py"
+
+
+class Fleet:
+    """So many workers, always."""
+
+    def __init__(self, url: str, workers: int, log: Path) -> None:
+        self._command = [sys.executable, "-m", "holdfast.cli", "work", str(PROGRAM), "--store", url, "--lease", "2s"]
+        self._log = log.open("ab")
+        self._asleep: dict[subprocess.Popen[bytes], float] = {}
+        self._workers = [self._start() for _ in range(workers)]
+        self.replaced = 0
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([*self._command, "--threads", "4"], stdout=subprocess.DEVNULL, stderr=self._log)
+
+    def kill_one(self, chance: Random) -> None:
+        """SIGKILL, at a moment that nobody chose."""
+        chance.choice(self._workers).kill()
+
+    def stop_one(self, chance: Random, *, until: float) -> None:
+        """SIGSTOP, for longer than the lease or for less."""
+        worker = chance.choice(self._workers)
+        worker.send_signal(signal.SIGSTOP)
+        self._asleep[worker] = until
+
+    def look_after(self, now: float) -> None:
+        """Wakes those whose time has come, and replaces the dead."""
+        for worker in [worker for worker, until in self._asleep.items() if until <= now]:
+            del self._asleep[worker]
+            worker.send_signal(signal.SIGCONT)
+        for place, worker in enumerate(self._workers):
+            if worker.poll() is not None:
+                self._workers[place] = self._start()
+                self.replaced += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers:
+            worker.kill()
+        for worker in self._workers:
+            worker.wait()
+        self._log.close()
