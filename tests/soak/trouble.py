@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -159,21 +159,24 @@ class Soak:
         return dict(rows)
 
     def _settle(self, patience: float) -> float:
-        """Lets the fleet finish, with nobody in its way. Answers how long it took."""
-        began = time.monotonic()
-        for _ in self._moments(patience):
+        """Lets the fleet finish, with nobody in its way. Gives up when nothing moved for so long."""
+        began = moved_at = time.monotonic()
+        before: object = None
+        while time.monotonic() - moved_at < patience:
             self._fleet.look_after(float("inf"))
             while paused := self._store.select("soak", after=0, limit=1000, state="paused"):
                 self._store.resume(self._plan, paused, **WHO)
-            if not self._store.balance("soak").open:
+            now = self._store.balance("soak"), self._last_row()
+            if not now[0].open:
                 break
+            if now != before:
+                before, moved_at = now, time.monotonic()
+            time.sleep(0.5)
         return time.monotonic() - began
 
-    def _moments(self, patience: float) -> Iterator[None]:
-        until = time.monotonic() + patience
-        while time.monotonic() < until:
-            yield
-            time.sleep(0.5)
+    def _last_row(self) -> int:
+        with self._store.transaction() as tx:
+            return int(tx.execute("select coalesce(max(id), 0) from soak_done").fetchone()[0])
 
 
 def run_soak(
@@ -189,4 +192,4 @@ def run_soak(
     """Runs a soak on a store that is empty."""
     with holdfast.open(url) as store, Fleet(url, workers, folder / "workers.log") as fleet:
         run = Soak(store, fleet, documents=documents, seed=seed, restart=restart)
-        return run.run(seconds, patience=max(60.0, seconds))
+        return run.run(seconds, patience=60.0)
