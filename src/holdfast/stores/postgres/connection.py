@@ -371,6 +371,9 @@ def _without_password(url: str) -> str:
 
 
 HINTS = {
+    "starting up": "it is being started; try again in a moment",
+    "not yet accepting": "it is being started; try again in a moment",
+    "shutting down": "it is being stopped; try again when it is up",
     "password": "check the user and the password (in the URL, in PGPASSWORD or in ~/.pgpass)",
     "pg_hba.conf": "the server does not let this user in from here; its pg_hba.conf says who may",
     "role": "create the role first (createuser), or check the user in the URL",
