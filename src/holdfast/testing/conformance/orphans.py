@@ -240,6 +240,16 @@ class ResolveConformance(Conformance):
         assert _resolve(desk, orphan) == []
         desk.advance(fresh)
 
+    def test_an_orphan_that_its_living_worker_gave_back_and_took_again_is_left_alone(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        desk.clock.advance(GRACE * 2)
+        desk.store.beat(desk.worker)
+        (orphan,) = _scan(desk)
+        desk.give_back(claim)
+        again = desk.claim_one()
+        assert _resolve(desk, orphan) == []
+        desk.advance(again)
+
     def test_an_orphan_that_moved_meanwhile_is_left_alone(self, desk: Desk) -> None:
         claim = desk.take_in()
         desk.clock.advance(GRACE * 2)
@@ -334,7 +344,7 @@ class CauseConformance(Conformance):
         gated.submit("other")
         desk.submit("crashed")
         desk.crash(times=2)
-        desk.submit("put off")
+        desk.submit("put off", priority=9)
         desk.give_back(desk.claim_one(), delay=SECOND)
         desk.submit("me")
         assert desk.store.ahead(desk.standing("me").id) == 0
@@ -355,6 +365,24 @@ class CauseConformance(Conformance):
         assert desk.store.inside("papers", "extract") == [(b.document_id, "b")]
         assert desk.store.inside("papers", "chunk") == []
         assert desk.store.inside("papers", "nowhere") == []
+
+    def test_a_document_that_changed_hands_is_not_inside_any_more(self, desk: Desk) -> None:
+        desk.submit("a", "b")
+        a, _ = desk.claim()
+        desk.store.admit(desk.plan, "extract", [a], limit=1)
+        assert [cause.kind for cause in _causes(desk)] == ["worked on", "full step"]
+        desk.reclaim(gone=[desk.worker.id])
+        desk.claim(worker=desk.enlist("bob"))
+        assert desk.store.inside("papers", "extract") == []
+        assert [(cause.kind, cause.documents) for cause in _causes(desk)] == [("worked on", 2)]
+
+    def test_a_document_that_went_on_is_not_inside_any_more(self, desk: Desk) -> None:
+        desk.submit("a", "b")
+        a, b = desk.claim()
+        desk.store.admit(desk.plan, "extract", [a], limit=1)
+        desk.advance(a)
+        desk.advance(b)
+        assert [(cause.kind, cause.step, cause.documents) for cause in _causes(desk)] == [("worked on", "chunk", 2)]
 
     def test_documents_are_counted_by_what_keeps_them(self, desk: Desk) -> None:
         desk.submit(*"abcdefg")
