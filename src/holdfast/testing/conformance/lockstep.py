@@ -65,6 +65,7 @@ VERBS = (
     "rewind",
     "admit",
     "wake",
+    "pace",
     "enlist",
     "beat",
     "retire",
@@ -289,6 +290,10 @@ class Lockstep(RuleBasedStateMachine):
             )
         )
 
+    def _next_pace(self, draw: Draw) -> None:
+        spent = {step: (draw(st.integers(0, 9)), 0.5) for step in self.plans[0][-1].step_ids}
+        self.both(lambda n, store: store.pace(self.plans[n][-1], spent))
+
     def _next_wake(self, _draw: Draw) -> None:
         self.both(lambda n, store: store.wake(self.plans[n][-1]))
 
@@ -337,8 +342,15 @@ class Lockstep(RuleBasedStateMachine):
             store.suspects_due(plan),
             store.suspects_due(plan, batch="march"),
             store.shape("papers"),
+            _survey(store),
+            store.paces("papers"),
             [store.find(key) for key in "ab"],
         )
+
+
+def _survey(store: Store) -> Any:
+    seen = store.survey("papers")
+    return sorted(seen.documents.items(), key=str), sorted(seen.dead.items()), seen.oldest_due, seen.orphans
 
 
 def _document(held: Held) -> int:
