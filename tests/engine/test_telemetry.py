@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -302,6 +304,22 @@ def test_traces_and_metrics_are_sent_where_the_environment_says(
         bench.drain(listeners=[telemetry])
     assert b"count_them" in collector.sent["/v1/traces"]
     assert b"holdfast.claims" in collector.sent["/v1/metrics"]
+
+
+def test_a_collector_that_does_not_answer_holds_nobody_up(
+    pipeline: holdfast.Pipeline, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the OTLP exporter")
+    pipeline.step(name="work")(lambda doc: None)
+    bench.submit("a")
+    monkeypatch.setattr(otlp, "PATIENCE", 0.1)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60")
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        began = monotonic()
+        with otlp.exporting() as telemetry:
+            bench.drain(listeners=[telemetry])
+        assert monotonic() - began < 30
 
 
 @pytest.mark.parametrize(
