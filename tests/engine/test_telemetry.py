@@ -155,6 +155,20 @@ def test_the_trace_of_a_document_goes_on_with_another_worker(
     assert any(begun), "one of them went on in the middle"
 
 
+def test_trace_ids_are_the_same_on_every_machine_and_in_every_version(
+    pipeline: holdfast.Pipeline, bench: Bench, watch: Watch
+) -> None:
+    pipeline.step(name="work")(lambda doc: None)
+    bench.submit("a")
+    bench.drain(listeners=[watch.listener()])
+    (claim,) = watch.claims()
+    assert claim.parent is not None
+    assert (
+        f"{claim.parent.trace_id:032x} {claim.parent.span_id:016x}"
+        == "1ab122c06da01d336277fc5d3a90760e 8f966f26f8665742"
+    )
+
+
 def test_a_rewind_begins_a_trace_that_is_linked_to_the_one_before(
     pipeline: holdfast.Pipeline, bench: Bench, watch: Watch
 ) -> None:
