@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("rich", "psycopg", "asyncio", "sqlite3")
+HEAVY = ("rich", "psycopg", "asyncio", "sqlite3", "logging", "opentelemetry", "prometheus_client")
 
 
 @pytest.mark.parametrize("word", ["--version", "--help"])

@@ -203,6 +203,25 @@ def test_a_store_that_takes_long_is_asked_less_often() -> None:
     assert ledger.times == 2
 
 
+def test_an_answer_is_never_older_than_a_few_minutes() -> None:
+    ledger = Asked(takes=60.0)
+    collector = ledger.collector()
+    page(collector)
+    ledger.now += prometheus.LONGEST
+    page(collector)
+    assert ledger.times == 2
+
+
+def test_a_store_that_is_back_is_seen_soon_however_long_it_was_knocked_at() -> None:
+    ledger = Asked(takes=30.0)
+    ledger.gone = True
+    collector = ledger.collector()
+    assert read(page(collector))["holdfast_store_up",] == 0
+    ledger.gone = False
+    ledger.now += prometheus.FRESH
+    assert read(page(collector))["holdfast_store_up",] == 1
+
+
 def test_a_store_that_does_not_answer_is_told_as_down_and_nothing_else() -> None:
     ledger = Asked()
     collector = ledger.collector()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -151,6 +153,20 @@ def test_the_trace_of_a_document_goes_on_with_another_worker(
     assert {at(span, "worker") for span in watch.claims() if at(span, "key") == "a"} >= {"bob"}
     begun = [at(span, "cursor") for span in watch.steps("pages")]
     assert any(begun), "one of them went on in the middle"
+
+
+def test_trace_ids_are_the_same_on_every_machine_and_in_every_version(
+    pipeline: holdfast.Pipeline, bench: Bench, watch: Watch
+) -> None:
+    pipeline.step(name="work")(lambda doc: None)
+    bench.submit("a")
+    bench.drain(listeners=[watch.listener()])
+    (claim,) = watch.claims()
+    assert claim.parent is not None
+    assert (
+        f"{claim.parent.trace_id:032x} {claim.parent.span_id:016x}"
+        == "1ab122c06da01d336277fc5d3a90760e 8f966f26f8665742"
+    )
 
 
 def test_a_rewind_begins_a_trace_that_is_linked_to_the_one_before(
@@ -302,6 +318,22 @@ def test_traces_and_metrics_are_sent_where_the_environment_says(
         bench.drain(listeners=[telemetry])
     assert b"count_them" in collector.sent["/v1/traces"]
     assert b"holdfast.claims" in collector.sent["/v1/metrics"]
+
+
+def test_a_collector_that_does_not_answer_holds_nobody_up(
+    pipeline: holdfast.Pipeline, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the OTLP exporter")
+    pipeline.step(name="work")(lambda doc: None)
+    bench.submit("a")
+    monkeypatch.setattr(otlp, "PATIENCE", 0.1)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60")
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        began = monotonic()
+        with otlp.exporting() as telemetry:
+            bench.drain(listeners=[telemetry])
+        assert monotonic() - began < 30
 
 
 @pytest.mark.parametrize(

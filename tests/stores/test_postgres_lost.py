@@ -93,6 +93,9 @@ VERBS: dict[str, Callable[[Desk, Claim], Any]] = {
     "workers": lambda desk, _: desk.store.workers(),
     "reclaim": lambda desk, _: desk.reclaim(gone=[desk.worker.id]),
     "wake": lambda desk, _: desk.store.wake(desk.plan),
+    "survey": lambda desk, _: desk.store.survey("papers"),
+    "pace": lambda desk, _: desk.store.pace(desk.plan, {"extract": (1, 0.5)}),
+    "paces": lambda desk, _: desk.store.paces("papers"),
     "suspects_due": lambda desk, _: desk.store.suspects_due(desk.plan),
     "resume": lambda desk, claim: desk.store.resume(desk.plan, [claim.document_id], who="ann", reason=""),
     "cancel": lambda desk, claim: desk.store.cancel([claim.document_id], who="ann", reason=""),
@@ -145,6 +148,14 @@ def test_moves_are_made_once_whenever_their_answer_is_lost(far: Desk, wire: Prox
     for move in moves:
         assert far.standing(move.claim.key).checkpoint == move.after
         assert far.items(move.claim) == [("extract", 0, '"page"')]
+
+
+@pytest.mark.parametrize("how", CUTS)
+def test_a_pace_is_added_once_whenever_its_commit_is_lost(far: Desk, wire: Proxy, how: Cut) -> None:
+    wire.cut(how, COMMIT)
+    far.store.pace(far.plan, {"extract": (3, 1.5), "chunk": (1, 0.5)})
+    assert wire.cuts == 1
+    assert far.store.paces("papers") == {"extract": (3, 1.5), "chunk": (1, 0.5)}
 
 
 def test_a_document_that_was_taken_away_while_the_answer_was_lost_is_lost_and_the_others_are_not(

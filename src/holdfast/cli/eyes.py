@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -114,6 +113,8 @@ def words_for_process(watched: Mapping[str, Any], number: int) -> list[str]:
 @contextmanager
 def _logging(form: str, level: str) -> Iterator[Listener]:
     """Logs to stderr, what bodies log too, for the length of a block."""
+    import logging
+
     from holdfast.engine.logs import JsonFormatter, log_events
 
     handler = logging.StreamHandler(_stderr())

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from threading import Thread
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
@@ -22,8 +23,8 @@ except ImportError as missing:
     raise HoldfastError("sending to OpenTelemetry needs its SDK: pip install 'holdfast[otel]'") from missing
 
 EXPORTERS = {"http/protobuf": "proto.http", "grpc": "proto.grpc"}
-PATIENCE = 5_000
-"""Milliseconds in which what is still to be sent may be sent at the end."""
+PATIENCE = 5.0
+"""Seconds in which what is left may be sent at the end. A collector that is gone must not hold up a stop."""
 
 
 @contextmanager
@@ -33,9 +34,14 @@ def exporting() -> Iterator[Telemetry]:
     try:
         yield Telemetry(tracers=tracers, meters=meters, share=share_of_documents())
     finally:
-        tracers.force_flush(PATIENCE)
-        tracers.shutdown()
-        meters.shutdown(PATIENCE)
+        sending = Thread(target=_send_the_rest, args=(tracers, meters), name="holdfast-otel", daemon=True)
+        sending.start()
+        sending.join(PATIENCE)
+
+
+def _send_the_rest(tracers: TracerProvider, meters: MeterProvider) -> None:
+    tracers.shutdown()
+    meters.shutdown()
 
 
 def _providers() -> tuple[TracerProvider, MeterProvider]:

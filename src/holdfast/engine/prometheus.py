@@ -46,6 +46,9 @@ FRESH = 5.0
 REST = 50.0
 """A store that takes long is asked less often: it rests so many times longer than it took."""
 
+LONGEST = 300.0
+"""Seconds after which any answer is too old."""
+
 Gauges = dict[Measure, list[tuple[Labels, float]]]
 
 
@@ -98,15 +101,18 @@ class StoreCollector(Collector):
     def _asked(self) -> Gauges:
         with self._lock:
             if self._clock() >= self._good_until:
-                began = self._clock()
-                try:
-                    self._gauges = store_gauges(self._store)
-                except StoreError:  # nothing is better than what was true once
-                    self._gauges = {STORE_UP: [((), 0.0)]}
-                took = self._clock() - began
-                self._gauges[STORE_SECONDS] = [((), took)]
-                self._good_until = self._clock() + max(FRESH, REST * took)
+                self._ask()
             return self._gauges
+
+    def _ask(self) -> None:
+        began, rest = self._clock(), REST
+        try:
+            self._gauges = store_gauges(self._store)
+        except StoreError:  # nothing is better than what was true once; and it is asked again soon
+            self._gauges, rest = {STORE_UP: [((), 0.0)]}, 0.0
+        took = self._clock() - began
+        self._gauges[STORE_SECONDS] = [((), took)]
+        self._good_until = self._clock() + min(max(FRESH, rest * took), LONGEST)
 
 
 def store_gauges(store: Ledger) -> Gauges:

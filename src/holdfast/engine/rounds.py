@@ -74,8 +74,9 @@ class Rounds:
 
     def run(self) -> None:
         """Does one round."""
-        for desk, event, seconds in self.runners.results():
-            self._stopwatch.heard(event.call, seconds)
+        results = self.runners.results()
+        self._stopwatch.heard(results)
+        for desk, event, _ in results:
             self._hear(desk, event)
         if self._timeouts:
             self._expire()

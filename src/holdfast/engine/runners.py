@@ -145,6 +145,7 @@ class Runners:
         while (job := self._jobs.get()) is not None:
             alone_since = alone_since or monotonic()
             self._work_off(me, job)
+            del job  # it may be long until the next, and a document can be large
             if me in self._left_behind:
                 self._left_behind.discard(me)
                 return

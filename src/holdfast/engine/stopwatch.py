@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from holdfast.core.moves import Move
-from holdfast.engine.calls import Call, PullStream, RunValue, RunWindow
+from holdfast.engine.runners import BODIES, Result
 from holdfast.stores.protocol import Paces
 
 
@@ -17,10 +17,12 @@ class Stopwatch:
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._passed: Counter[str] = Counter()
 
-    def heard(self, call: Call, seconds: float) -> None:
-        """Counts a call that came back, well or badly. Reading and verifying is not the step's work."""
-        if isinstance(call, (RunValue, PullStream, RunWindow)):
-            self._seconds[call.step] += seconds
+    def heard(self, results: Sequence[Result]) -> None:
+        """Counts calls that came back, well or badly. Reading and verifying is not the step's work."""
+        seconds = self._seconds
+        for _, event, took in results:
+            if type(event.call) in BODIES:
+                seconds[event.call.step] += took
 
     def committed(self, moves: Sequence[Move]) -> None:
         """Counts the documents that got past their steps."""

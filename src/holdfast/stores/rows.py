@@ -122,8 +122,6 @@ def survey(
     oldest: timedelta | None,
     orphans: int,
 ) -> Survey:
-    """Gives a survey of counts by batch, state and step, and of dead letters by step and error."""
-    documents: dict[Any, int] = defaultdict(int)
-    for _, state, step, count in counts:
-        documents[state, step] += count
-    return Survey(pipeline, dict(documents), {(step, error): count for step, error, count in dead}, oldest, orphans)
+    """Gives a survey of counts by state and step, and of dead letters by step and error."""
+    documents = {(state, step): count for state, step, count in counts if count}
+    return Survey(pipeline, documents, {(step, error): count for step, error, count in dead}, oldest, orphans)

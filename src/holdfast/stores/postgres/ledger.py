@@ -199,10 +199,10 @@ class Ledger(Base):
         ]
 
     def survey(self, pipeline: str) -> Survey:
-        asked = {"pipeline": pipeline, "batch_id": None, "now": self._now()}
+        asked = {"pipeline": pipeline, "now": self._now()}
 
         def look(db: Db) -> Survey:
-            counts = db.execute(SQL["balance"], asked).fetchall()
+            counts = db.execute(SQL["survey"], asked).fetchall()
             dead = db.execute(SQL["dead_by_error"], asked).fetchall()
             ((oldest,),) = db.execute(SQL["oldest_due"], asked).fetchall()
             ((orphans,),) = db.execute(SQL["count_orphans"], asked).fetchall()

@@ -207,11 +207,11 @@ class Ledger(Base):
         ]
 
     def survey(self, pipeline: str) -> Survey:
-        asked = {"pipeline": pipeline, "batch_id": None, "now": self._now()}
+        asked = {"pipeline": pipeline, "now": self._now()}
         with self._db.reading() as db:
             db.execute("begin")  # all questions of one moment
             try:
-                counts = db.execute(SQL["balance"], asked).fetchall()
+                counts = db.execute(SQL["survey"], asked).fetchall()
                 dead = db.execute(SQL["dead_by_error"], asked).fetchall()
                 ((oldest,),) = db.execute(SQL["oldest_due"], asked).fetchall()
                 ((orphans,),) = db.execute(SQL["count_orphans"], asked).fetchall()

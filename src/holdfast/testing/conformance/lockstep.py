@@ -69,6 +69,7 @@ VERBS = (
     "rewind",
     "admit",
     "wake",
+    "pace",
     "enlist",
     "beat",
     "retire",
@@ -313,6 +314,10 @@ class Lockstep(RuleBasedStateMachine):
         scan = draw(st.sampled_from(self.scans[-3:]))  # mostly of now; at times an old one, on purpose
         self.both(lambda n, store: store.resolve_orphans(scan[n], strategy=strategy, who="cat", reason="why"))
 
+    def _next_pace(self, draw: Draw) -> None:
+        spent = {step: (draw(st.integers(0, 9)), 0.5) for step in self.plans[0][-1].step_ids}
+        self.both(lambda n, store: store.pace(self.plans[n][-1], spent))
+
     def _next_wake(self, _draw: Draw) -> None:
         self.both(lambda n, store: store.wake(self.plans[n][-1]))
 
@@ -388,8 +393,15 @@ class Lockstep(RuleBasedStateMachine):
             store.holders("papers"),
             [key for _, key in store.inside("papers", "file")],
             [(store.ahead(one.id), store.holder(one.id)) for one in standings],
+            _survey(store),
+            store.paces("papers"),
             [store.find(key) for key in "ab"],
         )
+
+
+def _survey(store: Store) -> Any:
+    seen = store.survey("papers")
+    return sorted(seen.documents.items(), key=str), sorted(seen.dead.items()), seen.oldest_due, seen.orphans
 
 
 def _document(held: Held) -> int:

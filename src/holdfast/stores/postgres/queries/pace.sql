@@ -1,4 +1,4 @@
--- What the bodies of steps took since the last time, added to their history. In one order, so that workers do not collide.
+-- What the bodies of steps took since the last time, added to their history; in one order, so that nobody collides.
 insert into hf_pace as p (step_id, documents, seconds)
 select spent.step_id, spent.documents, spent.seconds
   from unnest(%(step_ids)s::bigint[], %(documents)s::bigint[], %(seconds)s::float8[])
