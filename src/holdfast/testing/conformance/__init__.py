@@ -20,6 +20,7 @@ _PARTS = (
     "decisions",
     "effects",
     "endings",
+    "history",
     "intake",
     "kept",
     "ledger",
@@ -43,6 +44,7 @@ from holdfast.testing.conformance.decisions import (  # noqa: E402
 from holdfast.testing.conformance.effects import EffectConformance  # noqa: E402
 from holdfast.testing.conformance.endings import EndingConformance  # noqa: E402
 from holdfast.testing.conformance.exchanges import ExchangeConformance  # noqa: E402
+from holdfast.testing.conformance.history import PaceConformance, SurveyConformance  # noqa: E402
 from holdfast.testing.conformance.intake import ChangeConformance, IntakeConformance  # noqa: E402
 from holdfast.testing.conformance.kept import AsideConformance, KeptConformance  # noqa: E402
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
@@ -81,6 +83,8 @@ class StoreConformance(
     AsideConformance,
     LimitConformance,
     LedgerConformance,
+    SurveyConformance,
+    PaceConformance,
     LivenessConformance,
     DecisionConformance,
     CancelConformance,
@@ -113,6 +117,7 @@ __all__ = [
     "LivenessConformance",
     "OpenStore",
     "OrderConformance",
+    "PaceConformance",
     "PlanConformance",
     "RaceConformance",
     "RedriveConformance",
@@ -120,6 +125,7 @@ __all__ = [
     "RewindConformance",
     "ShapeConformance",
     "StoreConformance",
+    "SurveyConformance",
     "SuspectConformance",
     "WakeConformance",
     "WorkerConformance",
