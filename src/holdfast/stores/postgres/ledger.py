@@ -26,12 +26,13 @@ from holdfast.core.model import (
     Survey,
     Worker,
 )
+from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape
 from holdfast.stores.postgres.arrays import numbers
 from holdfast.stores.postgres.base import SQL, Base, kept, moment
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Paces
-from holdfast.stores.rows import at_step, balance, from_json, items_of, survey
+from holdfast.stores.rows import at_step, balance, from_json, items_of, known_plans, shapes_of, survey
 
 PAGE = 500
 """How many items are read at a time: nothing is held open on the server while the reader thinks."""
@@ -46,6 +47,19 @@ class Ledger(Base):
     def shape(self, pipeline: str) -> Shape | None:
         row = self._one("shape", pipeline=pipeline)
         return msgspec.json.decode(row[0], type=Shape) if row else None
+
+    def plans(self, pipeline: str, *, batch: str | None = None) -> list[KnownPlan]:
+        def look(db: Db) -> tuple[dict[int, str], list[Any], list[Any]]:
+            (pipeline_id,) = db.execute(SQL["pipeline"], {"name": pipeline}).fetchone() or (-1,)
+            asked = {"pipeline_id": pipeline_id, "name": batch}
+            found = None if batch is None else db.execute(SQL["batch"], asked).fetchone() or (-1,)
+            names = {number: name for name, number in db.execute(SQL["steps"], asked).fetchall()}
+            rows = db.execute(SQL["plans"], asked).fetchall()
+            return names, rows, db.execute(SQL["gatherings"], asked | {"batch_id": found and found[0]}).fetchall()
+
+        names, rows, counts = self._db.reading_one_moment(look)
+        times = {row[0]: None if row[3] is None else moment(row[3]) for row in rows}
+        return known_plans(shapes_of(rows, names), times, counts)
 
     def batches(self, pipeline: str) -> list[Batch]:
         def look(db: Db) -> tuple[list[Any], list[Any]]:

@@ -16,6 +16,9 @@ from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Exchanged, Scope, Timeouts
 from holdfast.stores.rows import MANY, from_json, items_of
 
+PLAN, STEP = -2, 7
+"""Where the claims give the plan and the step of a document."""
+
 
 class Work(Commit):
     """Lets one worker at a time advance a document."""
@@ -58,13 +61,20 @@ class Work(Commit):
         asked = limit | {
             "batch": scope.get("batch"),
             "pipeline_id": plan.pipeline_id,
-            "plan_id": plan.plan_id,
             "worker_id": worker.id,
             "step_ids": numbers([*plan.step_ids.values()]),
             "timeouts": _timeouts(plan, timeouts) if timeouts else None,
             "now": self._now(),
         }
-        rows = self._db.writing(lambda db: db.execute(SQL[query], asked).fetchall())
+
+        def claim(db: Db) -> list[tuple[Any, ...]]:
+            rows = db.execute(SQL[query], asked).fetchall()
+            others = [(row[0], row[PLAN], row[STEP]) for row in rows if row[PLAN] != plan.plan_id]
+            if others:
+                self._repin(db, plan, others)
+            return rows
+
+        rows = self._db.writing(claim)
         names = {step_id: name for name, step_id in plan.step_ids.items()}
         batches = self._batch_names({row[2] for row in rows})
         rows.sort(key=lambda row: (-row[-1], row[0]))
@@ -106,8 +116,11 @@ class Work(Commit):
         detail = {"from": checkpoint.step, "cursor": checkpoint.cursor, "to": to, "reason": reason}
 
         def rewind(db: Db) -> bool:
-            if db.execute(SQL["rewind"], row).rowcount != 1:
+            held = db.execute(SQL["rewind"], row).fetchall()
+            if not held:
                 return False
+            if held[0][0] != plan.plan_id:
+                self._repin(db, plan, [(claim.document_id, held[0][0], plan.step_ids[to])])
             self._write_journal(db, [(claim.document_id, "rewind", who, detail)], now)
             return True
 
@@ -150,7 +163,7 @@ def _timeouts(plan: Plan, timeouts: Timeouts) -> str:
 
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:
     (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
-    attempts, crashes, age, reuses, _ = rest
+    attempts, crashes, age, reuses, *_ = rest
     return Claim(
         document_id,
         fence,

@@ -17,6 +17,9 @@ from holdfast.stores.sqlite.base import MICROSECOND, SQL, as_kept, micros
 from holdfast.stores.sqlite.changes import Changes
 from holdfast.stores.sqlite.commit import Commit, answers
 
+PLAN, STEP = -2, 7
+"""Where find_due and find_suspect give the plan and the step of a document."""
+
 
 class Work(Commit):
     """Lets one worker at a time advance a document."""
@@ -52,7 +55,6 @@ class Work(Commit):
         timeouts = scope.get("timeouts", {})
         return {
             "pipeline_id": plan.pipeline_id,
-            "plan_id": plan.plan_id,
             "worker_id": worker.id,
             "batch": scope.get("batch"),
             "step_ids": encode_json(list(plan.step_ids.values())),
@@ -62,15 +64,18 @@ class Work(Commit):
 
     def _claim(self, query: str, plan: Plan, asked: dict[str, Any]) -> list[Claim]:
         with self._db.writing() as db:
-            rows = self._take(db, query, asked)
+            rows = self._take(db, query, plan, asked)
         return self._claims(plan, rows)
 
-    def _take(self, db: Connection, query: str, asked: dict[str, Any]) -> list[Any]:
+    def _take(self, db: Connection, query: str, plan: Plan, asked: dict[str, Any]) -> list[Any]:
         """Claims documents. Gives their rows, which can be read after the commit."""
         asked["batch_id"] = self._batch_id(db, asked["pipeline_id"], asked["batch"])
         rows = db.execute(SQL[query], asked).fetchall()
         if rows:
             db.execute(SQL["claim"], asked | {"ids": encode_json([row[0] for row in rows])})
+            others = [(row[0], row[PLAN], row[STEP]) for row in rows if row[PLAN] != plan.plan_id]
+            if others:
+                self._repin(db, plan, others)
         return rows
 
     def _claims(self, plan: Plan, rows: list[Any]) -> list[Claim]:
@@ -94,7 +99,7 @@ class Work(Commit):
         try:
             with self._committing() as db:
                 held = self._write(db, plan, changes)
-                rows = self._take(db, "find_due", asked)
+                rows = self._take(db, "find_due", plan, asked)
         except EffectFailed:
             return self.commit(plan, moves), self._claim("find_due", plan, asked)
         return answers(moves, held), self._claims(plan, rows)
@@ -139,8 +144,11 @@ class Work(Commit):
             "now": now,
         }
         with self._db.writing() as db:
-            if db.execute(SQL["rewind"], row).rowcount != 1:
+            held = db.execute(SQL["rewind"], row).fetchall()
+            if not held:
                 return False
+            if held[0][0] != plan.plan_id:
+                self._repin(db, plan, [(claim.document_id, held[0][0], plan.step_ids[to])])
             detail = {"from": checkpoint.step, "cursor": checkpoint.cursor, "to": to, "reason": reason}
             self._write_journal(db, claim.document_id, "rewind", who=who, now=now, detail=detail)
             return True
@@ -173,7 +181,7 @@ class Work(Commit):
 
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:
     (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
-    attempts, crashes, age, reuses, _ = rest
+    attempts, crashes, age, reuses, *_ = rest
     return Claim(
         document_id,
         fence,

@@ -26,6 +26,7 @@ _PARTS = (
     "ledger",
     "limits",
     "liveness",
+    "pins",
     "plans",
     "races",
     "rewinds",
@@ -50,6 +51,7 @@ from holdfast.testing.conformance.kept import AsideConformance, KeptConformance 
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from holdfast.testing.conformance.limits import LimitConformance  # noqa: E402
 from holdfast.testing.conformance.liveness import LivenessConformance  # noqa: E402
+from holdfast.testing.conformance.pins import JudgementConformance, KnownPlanConformance, PinConformance  # noqa: E402
 from holdfast.testing.conformance.plans import (  # noqa: E402
     OrderConformance,
     PlanConformance,
@@ -68,6 +70,9 @@ class StoreConformance(
     RenameConformance,
     OrderConformance,
     ShapeConformance,
+    PinConformance,
+    KnownPlanConformance,
+    JudgementConformance,
     ClaimConformance,
     AttemptConformance,
     SuspectConformance,
@@ -111,13 +116,16 @@ __all__ = [
     "ExchangeConformance",
     "FenceConformance",
     "IntakeConformance",
+    "JudgementConformance",
     "KeptConformance",
+    "KnownPlanConformance",
     "LedgerConformance",
     "LimitConformance",
     "LivenessConformance",
     "OpenStore",
     "OrderConformance",
     "PaceConformance",
+    "PinConformance",
     "PlanConformance",
     "RaceConformance",
     "RedriveConformance",

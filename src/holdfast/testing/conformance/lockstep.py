@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, NewDocument, Plan, Standing, State, Worker
 from holdfast.core.moves import Accepted, Ending, Move, Refused, Tx, rewound
+from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape, StepShape
 from holdfast.stores.protocol import Store
 from holdfast.testing.clock import ManualClock
@@ -39,6 +40,12 @@ SHAPES = (
         "papers",
         (StepShape("scan", "stream"), StepShape("look", "gate"), StepShape("file", "value")),
         {"read": "scan", "end": "file"},
+    ),
+    Shape("papers", (StepShape("read", "stream", version=2), StepShape("look", "gate"), StepShape("file", "value"))),
+    Shape(
+        "papers",
+        (StepShape("read", "stream", settings={"size": 1}), StepShape("file", "value"), StepShape("end", "gate")),
+        {"look": "file"},
     ),
 )
 KEYS = st.sampled_from("abcde")
@@ -69,7 +76,8 @@ VERBS = (
     "beat",
     "retire",
     "surrender",
-    "declare",
+    *["declare"] * 2,
+    "check",
     "seal",
 )
 """How often each verb comes, so that documents get somewhere."""
@@ -136,6 +144,10 @@ class Lockstep(RuleBasedStateMachine):
     def _next_declare(self, draw: Draw) -> None:
         self.clock.advance(timedelta(seconds=1))
         self._declare(draw(st.sampled_from(SHAPES)))
+
+    def _next_check(self, draw: Draw) -> None:
+        shape = draw(st.sampled_from(SHAPES))
+        self.both(lambda _, store: store.check(shape))
 
     def _declare(self, shape: Shape) -> None:
         plans = self.both(lambda _, store: store.declare(shape))
@@ -337,6 +349,8 @@ class Lockstep(RuleBasedStateMachine):
             store.suspects_due(plan),
             store.suspects_due(plan, batch="march"),
             store.shape("papers"),
+            store.plans("papers"),
+            store.plans("papers", batch="april"),
             [store.find(key) for key in "ab"],
         )
 
@@ -353,6 +367,8 @@ def _plain(answer: Any) -> Any:
     """Takes away what may differ between stores: the numbers they give, and the classes of databases' errors."""
     if isinstance(answer, Standing):
         return replace(answer, id=0, plan_id=0)
+    if isinstance(answer, KnownPlan):
+        return replace(answer, plan_id=0)
     if isinstance(answer, Worker):
         return replace(answer, id=0)
     if isinstance(answer, Claim):
