@@ -51,11 +51,12 @@ class Ledger(Base):
     def plans(self, pipeline: str, *, batch: str | None = None) -> list[KnownPlan]:
         def look(db: Db) -> tuple[dict[int, str], list[Any], list[Any]]:
             (pipeline_id,) = db.execute(SQL["pipeline"], {"name": pipeline}).fetchone() or (-1,)
-            asked = {"pipeline_id": pipeline_id, "name": batch}
-            found = None if batch is None else db.execute(SQL["batch"], asked).fetchone() or (-1,)
+            named = db.execute(SQL["expected"], {"pipeline": pipeline, "batch": batch}).fetchall()
+            batch_id = None if batch is None else named[0][0] if named else -1
+            asked = {"pipeline_id": pipeline_id, "batch_id": batch_id}
             names = {number: name for name, number in db.execute(SQL["steps"], asked).fetchall()}
             rows = db.execute(SQL["plans"], asked).fetchall()
-            return names, rows, db.execute(SQL["gatherings"], asked | {"batch_id": found and found[0]}).fetchall()
+            return names, rows, db.execute(SQL["gatherings"], asked).fetchall()
 
         names, rows, counts = self._db.reading_one_moment(look)
         times = {row[0]: None if row[3] is None else moment(row[3]) for row in rows}
