@@ -9,8 +9,10 @@ import click
 
 from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
 from holdfast.cli.at_once import say_how_to_go_on
+from holdfast.cli.check import check
 from holdfast.cli.crashtest import crashtest
 from holdfast.cli.migrate import migrate
+from holdfast.cli.plan import plan
 from holdfast.cli.run import run
 from holdfast.cli.show import show
 from holdfast.cli.status import status
@@ -56,12 +58,13 @@ def app() -> None:
     \b
     Exit codes:
       0    fine
-      1    some documents are dead letters (run, work --drain); a kill changed the result (crashtest)
+      1    some documents are dead letters (run, work --drain); a kill changed the result (crashtest); the documents
+           in the store cannot go on (check)
       2    the command or the pipeline is written wrongly
       3    the store cannot be used
       130  stopped by Ctrl-C, 143 by SIGTERM; the work is saved, and the same command goes on
     """
 
 
-for command in (run, submit, work, status, show, migrate, crashtest):
+for command in (plan, check, run, submit, work, status, show, migrate, crashtest):
     app.add_command(command)

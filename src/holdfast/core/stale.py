@@ -43,7 +43,10 @@ class Stale(Struct, frozen=True):
 
 
 def differences(old: Shape, new: Shape) -> list[Difference]:
-    """Tells which steps differ, in the order of the new shape; the first is where stale work begins."""
+    """Tells which steps differ, in the order of the new shape; the first is where stale work begins.
+
+    A step that was gone and comes back is new: a later generation may not have what it kept.
+    """
     before = {step.name: step for step in old.steps if not step.gone}
     found = [*_new_or_changed(before, new), *_removed([*before.values()], new)]
     places = {name: place for place, name in enumerate(new.names)}
