@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -48,22 +48,42 @@ def foresee(pipeline: Pipeline, store: Store | None, *, batch: str | None = None
     """
     shape = pipeline.shape()
     if store is None:
-        return _forecast(shape, [], None, {})
+        return _forecast(shape, [], (), {})
     store.check(shape)
-    plans = as_declared(store.plans(pipeline.name, batch=batch), shape)
-    last = next((plan.shape for plan in reversed(plans) if plan.declared_at), None)
+    kept = store.plans(pipeline.name, batch=batch)
+    plans = as_declared(kept, shape)
+    changes = (*_renames(shape, kept), *_changes(shape, plans))
     paces = {shape.renamed.get(step, step): pace for step, pace in store.paces(pipeline.name).items()}
-    return _forecast(shape, plans, last, {step: took / many for step, (many, took) in paces.items() if many})
+    return _forecast(shape, plans, changes, {step: took / many for step, (many, took) in paces.items() if many})
 
 
-def _forecast(shape: Shape, plans: Sequence[KnownPlan], last: Shape | None, seconds: dict[str, float]) -> Forecast:
+def _renames(shape: Shape, kept: Sequence[KnownPlan]) -> Iterator[str]:
+    """Says what `renamed` would still do."""
+    known = {name for plan in kept for name in plan.shape.names}
+    for old, new in shape.renamed.items():
+        standing = sum(one.documents for plan in kept for one in plan.documents if one.step == old)
+        if old in known and new not in known:
+            yield f"{old} is called {new} now"
+        elif old in known and standing:
+            yield f"documents at {old} go on at {new}"
+
+
+def _changes(shape: Shape, plans: Sequence[KnownPlan]) -> Iterator[str]:
+    """Says how the pipeline differs from what was declared last."""
+    last = next((plan.shape for plan in reversed(plans) if plan.declared_at), shape)
+    return (one.why for one in differences(last, shape))
+
+
+def _forecast(
+    shape: Shape, plans: Sequence[KnownPlan], changes: tuple[str, ...], seconds: dict[str, float]
+) -> Forecast:
     documents = [one for plan in plans for one in plan.documents]
     open_to_change = [one for one in documents if not one.settled]
     return Forecast(
         pipeline=shape.pipeline,
         steps=shape.names,
-        known=last is not None,
-        changes=tuple(one.why for one in differences(last, shape)) if last else (),
+        known=bool(plans),
+        changes=changes,
         runs=_at(shape, open_to_change, "waiting", "running"),
         people=_at(shape, open_to_change, "paused"),
         dead=_at(shape, open_to_change, "dead"),
