@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any, Unpack
 
 from holdfast.core.codec import Kept, decode_json, encode_json
@@ -16,8 +17,9 @@ from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Exchanged, Scope, Timeouts
 from holdfast.stores.rows import MANY, from_json, items_of
 
-PLAN, STEP = -2, 7
-"""Where the claims give the plan and the step of a document."""
+PLAN = itemgetter(-2)
+ID_PLAN_AND_STEP = itemgetter(0, -2, 7)
+"""Where the rows of claimed documents have them."""
 
 
 class Work(Commit):
@@ -69,9 +71,8 @@ class Work(Commit):
 
         def claim(db: Db) -> list[tuple[Any, ...]]:
             rows = db.execute(SQL[query], asked).fetchall()
-            others = [(row[0], row[PLAN], row[STEP]) for row in rows if row[PLAN] != plan.plan_id]
-            if others:
-                self._repin(db, plan, others)
+            if rows and {*map(PLAN, rows)} != {plan.plan_id}:
+                self._repin(db, plan, [*map(ID_PLAN_AND_STEP, rows)])
             return rows
 
         rows = self._db.writing(claim)
@@ -163,7 +164,7 @@ def _timeouts(plan: Plan, timeouts: Timeouts) -> str:
 
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:
     (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
-    attempts, crashes, age, reuses, *_ = rest
+    attempts, crashes, age, reuses, _, _ = rest
     return Claim(
         document_id,
         fence,

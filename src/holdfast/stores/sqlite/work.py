@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from operator import itemgetter
 from sqlite3 import Connection
 from typing import Any, Unpack
 
@@ -17,8 +18,9 @@ from holdfast.stores.sqlite.base import MICROSECOND, SQL, as_kept, micros
 from holdfast.stores.sqlite.changes import Changes
 from holdfast.stores.sqlite.commit import Commit, answers
 
-PLAN, STEP = -2, 7
-"""Where find_due and find_suspect give the plan and the step of a document."""
+PLAN = itemgetter(-2)
+ID_PLAN_AND_STEP = itemgetter(0, -2, 7)
+"""Where the rows of claimed documents have them."""
 
 
 class Work(Commit):
@@ -73,9 +75,8 @@ class Work(Commit):
         rows = db.execute(SQL[query], asked).fetchall()
         if rows:
             db.execute(SQL["claim"], asked | {"ids": encode_json([row[0] for row in rows])})
-            others = [(row[0], row[PLAN], row[STEP]) for row in rows if row[PLAN] != plan.plan_id]
-            if others:
-                self._repin(db, plan, others)
+            if {*map(PLAN, rows)} != {plan.plan_id}:
+                self._repin(db, plan, [*map(ID_PLAN_AND_STEP, rows)])
         return rows
 
     def _claims(self, plan: Plan, rows: list[Any]) -> list[Claim]:
@@ -181,7 +182,7 @@ class Work(Commit):
 
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:
     (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
-    attempts, crashes, age, reuses, *_ = rest
+    attempts, crashes, age, reuses, _, _ = rest
     return Claim(
         document_id,
         fence,
