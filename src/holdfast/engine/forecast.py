@@ -53,7 +53,8 @@ def foresee(pipeline: Pipeline, store: Store | None, *, batch: str | None = None
     kept = store.plans(pipeline.name, batch=batch)
     plans = as_declared(kept, shape)
     changes = (*_renames(shape, kept), *_changes(shape, plans))
-    paces = {shape.renamed.get(step, step): pace for step, pace in store.paces(pipeline.name).items()}
+    paces = store.paces(pipeline.name)
+    paces = {shape.renamed.get(step, step): pace for step, pace in paces.items()} | dict(paces)
     return _forecast(shape, plans, changes, {step: took / many for step, (many, took) in paces.items() if many})
 
 
@@ -64,6 +65,7 @@ def _renames(shape: Shape, kept: Sequence[KnownPlan]) -> Iterator[str]:
         standing = sum(one.documents for plan in kept for one in plan.documents if one.step == old)
         if old in known and new not in known:
             yield f"{old} is called {new} now"
+            known.add(new)
         elif old in known and standing:
             yield f"documents at {old} go on at {new}"
 

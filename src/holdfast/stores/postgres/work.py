@@ -17,9 +17,9 @@ from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Exchanged, Scope, Timeouts
 from holdfast.stores.rows import MANY, from_json, items_of
 
-PLAN = itemgetter(-2)
+OTHER_PLAN = itemgetter(-2)
 ID_PLAN_AND_STEP = itemgetter(0, -2, 7)
-"""Where the rows of claimed documents have them."""
+"""Where the rows of claimed documents have them. The plan is null in nearly all: it is the one that claims."""
 
 
 class Work(Commit):
@@ -63,6 +63,7 @@ class Work(Commit):
         asked = limit | {
             "batch": scope.get("batch"),
             "pipeline_id": plan.pipeline_id,
+            "plan_id": plan.plan_id,
             "worker_id": worker.id,
             "step_ids": numbers([*plan.step_ids.values()]),
             "timeouts": _timeouts(plan, timeouts) if timeouts else None,
@@ -71,8 +72,8 @@ class Work(Commit):
 
         def claim(db: Db) -> list[tuple[Any, ...]]:
             rows = db.execute(SQL[query], asked).fetchall()
-            if rows and {*map(PLAN, rows)} != {plan.plan_id}:
-                self._repin(db, plan, [*map(ID_PLAN_AND_STEP, rows)])
+            if any(map(OTHER_PLAN, rows)):
+                self._repin(db, plan, [*map(ID_PLAN_AND_STEP, filter(OTHER_PLAN, rows))])
             return rows
 
         rows = self._db.writing(claim)

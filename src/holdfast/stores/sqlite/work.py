@@ -18,9 +18,9 @@ from holdfast.stores.sqlite.base import MICROSECOND, SQL, as_kept, micros
 from holdfast.stores.sqlite.changes import Changes
 from holdfast.stores.sqlite.commit import Commit, answers
 
-PLAN = itemgetter(-2)
+OTHER_PLAN = itemgetter(-2)
 ID_PLAN_AND_STEP = itemgetter(0, -2, 7)
-"""Where the rows of claimed documents have them."""
+"""Where the rows of claimed documents have them. The plan is null in nearly all: it is the one that claims."""
 
 
 class Work(Commit):
@@ -57,6 +57,7 @@ class Work(Commit):
         timeouts = scope.get("timeouts", {})
         return {
             "pipeline_id": plan.pipeline_id,
+            "plan_id": plan.plan_id,
             "worker_id": worker.id,
             "batch": scope.get("batch"),
             "step_ids": encode_json(list(plan.step_ids.values())),
@@ -75,8 +76,8 @@ class Work(Commit):
         rows = db.execute(SQL[query], asked).fetchall()
         if rows:
             db.execute(SQL["claim"], asked | {"ids": encode_json([row[0] for row in rows])})
-            if {*map(PLAN, rows)} != {plan.plan_id}:
-                self._repin(db, plan, [*map(ID_PLAN_AND_STEP, rows)])
+            if any(map(OTHER_PLAN, rows)):
+                self._repin(db, plan, [*map(ID_PLAN_AND_STEP, filter(OTHER_PLAN, rows))])
         return rows
 
     def _claims(self, plan: Plan, rows: list[Any]) -> list[Claim]:

@@ -24,4 +24,4 @@ update hf_document d
                          for update skip locked))
 returning id, fence, batch_id, key, payload::text, fingerprint, generation,
           step_id, cursor::text, moves, attempts, crashes, coalesce(%(now)s::timestamptz, now()) - moved_at, reuses::text,
-          plan_id, priority
+          nullif(plan_id, %(plan_id)s), priority
