@@ -168,20 +168,6 @@ class Batch(Struct, frozen=True):
     at_step: dict[str, int]
 
 
-class Survey(Struct, frozen=True):
-    """What can be seen of a pipeline from outside, at one moment: the numbers behind its gauges."""
-
-    pipeline: str
-    documents: dict[tuple[State, str | None], int]
-    """How many there are, by state and step."""
-    dead: dict[tuple[str, str], int]
-    """How many dead letters there are, by step and class of error."""
-    oldest_due: timedelta | None
-    """How long the document that has waited longest could have been worked on; None when none is due."""
-    orphans: int
-    """How many documents are held by workers that are gone or silent, or are overdue in their step."""
-
-
 class Entry(Struct, frozen=True):
     """One line of the journal: who did what to a document, and why."""
 

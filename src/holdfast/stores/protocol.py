@@ -25,7 +25,6 @@ from holdfast.core.model import (
     Receipt,
     Standing,
     State,
-    Survey,
     Worker,
 )
 from holdfast.core.moves import Answer, Ending, Move, Tx
@@ -40,9 +39,6 @@ Verdict = Callable[[str, int, int], tuple[State, timedelta]]
 
 Timeouts = Mapping[str, timedelta]
 """How long a document may be in a step, for the steps that say so."""
-
-Paces = Mapping[str, tuple[int, float]]
-"""For each step: how many documents went past it, and how many seconds its bodies took for that."""
 
 Exchanged = tuple[list[Answer], list[Claim]]
 """What came of the moves that were handed in, and the claims that were given for them."""
@@ -185,12 +181,6 @@ class Ledger(Protocol):
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
         """Gives the workers that were not retired: with their last heartbeat, and whether it is stale."""
 
-    def survey(self, pipeline: str) -> Survey:
-        """Counts what gauges show of a pipeline, at one moment. It looks at every document: ask now and then."""
-
-    def paces(self, pipeline: str) -> Paces:
-        """Tells how long the bodies of each step took so far, for the steps that have a history."""
-
 
 class Upkeep(Protocol):
     """Puts right what time and crashes left behind. Every worker repeats it."""
@@ -203,9 +193,6 @@ class Upkeep(Protocol):
 
     def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:
         """Answers whether a suspect is due that `claim_suspect` would give."""
-
-    def pace(self, plan: Plan, spent: Paces) -> None:
-        """Adds to the history of steps what their bodies took since the last time. A lost answer adds nothing twice."""
 
 
 class Decisions(Protocol):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
 
 from holdfast.core.codec import Kept, decode_json
-from holdfast.core.model import OPEN_STATES, STATES, WHOLE, Balance, Item, State, Survey
+from holdfast.core.model import OPEN_STATES, STATES, WHOLE, Balance, Item, State
 from holdfast.core.pins import Gathering, KnownPlan
 from holdfast.core.plan import Shape
 
@@ -132,17 +132,3 @@ def at_step(counts: Iterable[tuple[str, str | None, int]]) -> dict[str, int]:
         if step is not None and state in OPEN_STATES:
             by_step[step] += count
     return dict(by_step)
-
-
-def survey(
-    pipeline: str,
-    counts: Iterable[Sequence[Any]],
-    dead: Iterable[Sequence[Any]],
-    oldest: timedelta | None,
-    orphans: int,
-) -> Survey:
-    """Gives a survey of counts by batch, state and step, and of dead letters by step and error."""
-    documents: dict[Any, int] = defaultdict(int)
-    for _, state, step, count in counts:
-        documents[state, step] += count
-    return Survey(pipeline, dict(documents), {(step, error): count for step, error, count in dead}, oldest, orphans)

@@ -9,12 +9,11 @@ from typing import Any
 
 from holdfast.core.codec import Kept
 from holdfast.core.errors import UnknownDocument
-from holdfast.core.model import OPEN_STATES, Aside, Balance, Batch, Entry, Output, Plan, Standing, State, Survey, Worker
+from holdfast.core.model import OPEN_STATES, Aside, Balance, Batch, Entry, Output, Plan, Standing, State, Worker
 from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import DocumentRow
-from holdfast.stores.protocol import Paces
 from holdfast.stores.rows import gathered
 
 
@@ -139,33 +138,6 @@ class Ledger(Base):
         now = self.now()
         with self._reading() as tables:
             return [(row.worker, row.beat_at, row.is_stale(now)) for row in tables.workers.values() if not row.gone]
-
-    def survey(self, pipeline: str) -> Survey:
-        now = self.now()
-        with self._reading() as tables:
-            pipeline_id = tables.pipelines.get(pipeline)
-            rows = [row for row in tables.documents.values() if row.pipeline_id == pipeline_id]
-            dead = [row for row in rows if row.state == "dead"]
-            due = [now - row.due_at for row in rows if row.state == "waiting" and row.due_at and row.due_at <= now]
-            return Survey(
-                pipeline,
-                dict(Counter((row.state, self._step_name(row)) for row in rows)),
-                dict(Counter((self._step_name(row) or "", row.error) for row in dead)),
-                max(due, default=None),
-                sum(self._is_orphan(row, now) for row in rows),
-            )
-
-    def _is_orphan(self, row: DocumentRow, now: datetime) -> bool:
-        if row.worker_id is None:
-            return False
-        holder = self._tables.workers[row.worker_id]
-        return holder.gone or holder.is_stale(now) or (row.deadline_at is not None and row.deadline_at < now)
-
-    def paces(self, pipeline: str) -> Paces:
-        with self._reading() as tables:
-            pipeline_id = tables.pipelines.get(pipeline)
-            steps = [tables.steps[step_id] for step_id in sorted(tables.paces)]
-            return {step.name: tables.paces[step.id] for step in steps if step.pipeline_id == pipeline_id}
 
 
 def _balance(expected: int, rows: list[DocumentRow]) -> Balance:

@@ -71,7 +71,6 @@ class Tables:
         self.items: Shelves[Place, ItemRow] = Shelves(self.undo)
         self.asides: Shelves[Place, Aside] = Shelves(self.undo)
         self.permits: Shelves[int, int] = Shelves(self.undo)
-        self.paces: Table[int, tuple[int, float]] = Table(self.undo)
         self.journals: Shelves[int, Entry] = Shelves(self.undo)
 
     def take_back(self) -> None:

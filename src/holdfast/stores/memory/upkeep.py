@@ -12,7 +12,7 @@ from holdfast.core.retry import SUSPECT
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import DocumentRow
 from holdfast.stores.parts import why_reclaimed
-from holdfast.stores.protocol import Paces, Verdict
+from holdfast.stores.protocol import Verdict
 
 
 class Upkeep(Base):
@@ -75,13 +75,6 @@ class Upkeep(Base):
         now = self.now()
         with self._reading():
             return any(row.crashes >= SUSPECT for row in self._due(plan, batch, now))
-
-    def pace(self, plan: Plan, spent: Paces) -> None:
-        with self._writing() as tables:
-            for step, (documents, seconds) in spent.items():
-                step_id = plan.step_ids[step]
-                before = tables.paces.get(step_id, (0, 0.0))
-                tables.paces[step_id] = (before[0] + documents, before[1] + seconds)
 
 
 def _is_overdue(row: DocumentRow, now: datetime) -> bool:

@@ -23,7 +23,6 @@ from holdfast.core.model import (
     Plan,
     Standing,
     State,
-    Survey,
     Worker,
 )
 from holdfast.core.pins import KnownPlan
@@ -31,8 +30,7 @@ from holdfast.core.plan import Shape
 from holdfast.stores.postgres.arrays import numbers
 from holdfast.stores.postgres.base import SQL, Base, kept, moment
 from holdfast.stores.postgres.connection import Db
-from holdfast.stores.protocol import Paces
-from holdfast.stores.rows import at_step, balance, from_json, items_of, known_plans, shapes_of, survey
+from holdfast.stores.rows import at_step, balance, from_json, items_of, known_plans, shapes_of
 
 PAGE = 500
 """How many items are read at a time: nothing is held open on the server while the reader thinks."""
@@ -156,21 +154,6 @@ class Ledger(Base):
 
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
         return [(Worker(*row[:6]), moment(row[6]), row[7]) for row in self._all("workers", now=self._now())]
-
-    def survey(self, pipeline: str) -> Survey:
-        asked = {"pipeline": pipeline, "batch_id": None, "now": self._now()}
-
-        def look(db: Db) -> Survey:
-            counts = db.execute(SQL["balance"], asked).fetchall()
-            dead = db.execute(SQL["dead_by_error"], asked).fetchall()
-            ((oldest,),) = db.execute(SQL["oldest_due"], asked).fetchall()
-            ((orphans,),) = db.execute(SQL["count_orphans"], asked).fetchall()
-            return survey(pipeline, counts, dead, oldest, orphans)
-
-        return self._db.reading_one_moment(look)
-
-    def paces(self, pipeline: str) -> Paces:
-        return {step: (documents, seconds) for step, documents, seconds in self._all("paces", pipeline=pipeline)}
 
     def _all(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         return self._db.reading(lambda db: db.execute(SQL[query], parameters).fetchall())

@@ -11,7 +11,7 @@ from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, Base, plain
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.postgres.ledger import standing
-from holdfast.stores.protocol import Paces, Verdict
+from holdfast.stores.protocol import Verdict
 
 Orphan = dict[str, Any]
 
@@ -49,14 +49,6 @@ class Upkeep(Base):
             "now": self._now(),
         }
         return self._db.reading(lambda db: db.execute(SQL["suspects_due"], asked).fetchone()) == (True,)
-
-    def pace(self, plan: Plan, spent: Paces) -> None:
-        columns = {
-            "step_ids": [plan.step_ids[step] for step in spent],
-            "documents": [documents for documents, _ in spent.values()],
-            "seconds": [seconds for _, seconds in spent.values()],
-        }
-        self._db.writing(lambda db: db.execute(SQL["pace"], columns))
 
 
 def _judged(orphan: tuple[Any, ...], verdict: Verdict) -> Orphan:

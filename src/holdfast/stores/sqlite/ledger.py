@@ -22,13 +22,11 @@ from holdfast.core.model import (
     Plan,
     Standing,
     State,
-    Survey,
     Worker,
 )
 from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape
-from holdfast.stores.protocol import Paces
-from holdfast.stores.rows import at_step, balance, from_json, items_of, known_plans, shapes_of, survey
+from holdfast.stores.rows import at_step, balance, from_json, items_of, known_plans, shapes_of
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, moment
 
 PAGE = 1000
@@ -157,22 +155,6 @@ class Ledger(Base):
             (Worker(row[0], row[1], row[2], row[3], row[4], row[5] * MICROSECOND), moment(row[6]), bool(row[7]))
             for row in self._all("workers", now=self._now())
         ]
-
-    def survey(self, pipeline: str) -> Survey:
-        asked = {"pipeline": pipeline, "batch_id": None, "now": self._now()}
-        with self._db.reading() as db:
-            db.execute("begin")  # all questions of one moment
-            try:
-                counts = db.execute(SQL["balance"], asked).fetchall()
-                dead = db.execute(SQL["dead_by_error"], asked).fetchall()
-                ((oldest,),) = db.execute(SQL["oldest_due"], asked).fetchall()
-                ((orphans,),) = db.execute(SQL["count_orphans"], asked).fetchall()
-            finally:
-                db.execute("commit")
-        return survey(pipeline, counts, dead, None if oldest is None else oldest * MICROSECOND, orphans)
-
-    def paces(self, pipeline: str) -> Paces:
-        return {step: (documents, seconds) for step, documents, seconds in self._all("paces", pipeline=pipeline)}
 
     def _all(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         with self._db.reading() as db:

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.core.codec import encode_json
 from holdfast.core.model import Plan, Standing
 from holdfast.stores.parts import why_reclaimed
-from holdfast.stores.protocol import Paces, Verdict
+from holdfast.stores.protocol import Verdict
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base
 from holdfast.stores.sqlite.ledger import standing
 
@@ -72,8 +72,3 @@ class Upkeep(Base):
                 "now": self._now(),
             }
             return bool(db.execute(SQL["suspects_due"], asked).fetchone()[0])
-
-    def pace(self, plan: Plan, spent: Paces) -> None:
-        rows = [(plan.step_ids[step], documents, seconds) for step, (documents, seconds) in spent.items()]
-        with self._db.writing() as db:
-            db.execute(SQL["pace"], {"spent": encode_json(rows)})

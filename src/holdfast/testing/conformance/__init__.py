@@ -20,7 +20,6 @@ _PARTS = (
     "decisions",
     "effects",
     "endings",
-    "history",
     "intake",
     "kept",
     "ledger",
@@ -45,7 +44,6 @@ from holdfast.testing.conformance.decisions import (  # noqa: E402
 from holdfast.testing.conformance.effects import EffectConformance  # noqa: E402
 from holdfast.testing.conformance.endings import EndingConformance  # noqa: E402
 from holdfast.testing.conformance.exchanges import ExchangeConformance  # noqa: E402
-from holdfast.testing.conformance.history import PaceConformance, SurveyConformance  # noqa: E402
 from holdfast.testing.conformance.intake import ChangeConformance, IntakeConformance  # noqa: E402
 from holdfast.testing.conformance.kept import AsideConformance, KeptConformance  # noqa: E402
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
@@ -88,8 +86,6 @@ class StoreConformance(
     AsideConformance,
     LimitConformance,
     LedgerConformance,
-    SurveyConformance,
-    PaceConformance,
     LivenessConformance,
     DecisionConformance,
     CancelConformance,
@@ -124,7 +120,6 @@ __all__ = [
     "LivenessConformance",
     "OpenStore",
     "OrderConformance",
-    "PaceConformance",
     "PinConformance",
     "PlanConformance",
     "RaceConformance",
@@ -133,7 +128,6 @@ __all__ = [
     "RewindConformance",
     "ShapeConformance",
     "StoreConformance",
-    "SurveyConformance",
     "SuspectConformance",
     "WakeConformance",
     "WorkerConformance",
