@@ -272,6 +272,17 @@ def test_a_shape_tells_what_stores_remember(papers: Pipeline) -> None:
     )
 
 
+def test_settings_are_part_of_the_shape_as_a_store_gives_them_back(papers: Pipeline) -> None:
+    papers.step(settings={"model": "m", "sizes": (1, 2)})(value)
+    assert papers.shape().steps[0].settings == {"model": "m", "sizes": [1, 2]}
+
+
+@pytest.mark.parametrize("settings", [{1, 2}, b"x", {"a": float("nan")}, {1: 2}, object()])
+def test_settings_that_are_not_json_are_refused(papers: Pipeline, settings: object) -> None:
+    with pytest.raises(DefinitionError, match=r"step 'value': .*\['settings'\]"):
+        papers.step(settings=settings)(value)
+
+
 def test_a_step_is_called_like_its_body(papers: Pipeline) -> None:
     assert papers.step(value)(None) == 1  # type: ignore[arg-type]
 

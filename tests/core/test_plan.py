@@ -24,6 +24,7 @@ def test_equal_steps_have_equal_digests_whatever_they_were_called_before() -> No
         (StepShape("extract", "stream", version=2), StepShape("chunk", "value")),
         (StepShape("extract", "value"), StepShape("chunk", "value")),
         (StepShape("extract", "stream", keep=False), StepShape("chunk", "value")),
+        (StepShape("extract", "stream", settings={"dpi": 300}), StepShape("chunk", "value")),
     ],
 )
 def test_other_steps_have_other_digests(other: tuple[StepShape, ...]) -> None:

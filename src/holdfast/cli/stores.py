@@ -12,6 +12,7 @@ import click
 
 from holdfast.cli.asked import DEFAULT_STORE, STORE_TROUBLE, Asked, Trouble, shown
 from holdfast.engine.api import opened
+from holdfast.stores import is_fresh
 from holdfast.stores.protocol import Store
 
 
@@ -32,6 +33,16 @@ def store_that_lasts(asked: Asked) -> Iterator[Store]:
             f"name a store that lasts, such as --store {DEFAULT_STORE}"
         )
     with opened(asked.store) as store:
+        yield store
+
+
+@contextmanager
+def store_to_foresee(asked: Asked) -> Iterator[Store | None]:
+    """Opens a store to look ahead in. Gives None where there is none yet: looking does not make one."""
+    if not asked.store.startswith("memory:") and is_fresh(asked.store):
+        yield None
+        return
+    with store_that_lasts(asked) as store:
         yield store
 
 

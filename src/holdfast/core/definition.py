@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from holdfast.core.errors import DefinitionError
+from holdfast.core.codec import checked_json, decode_json
+from holdfast.core.errors import CannotKeep, DefinitionError
 from holdfast.core.orphans import STRATEGIES
 from holdfast.core.plan import StepKind
 from holdfast.core.retry import Retry
@@ -85,6 +86,14 @@ def refuse_bad_options(name: str, options: Options, given: Mapping[str, Any]) ->
         if span is not None and (not isinstance(span, timedelta) or span <= timedelta(0)):
             raise DefinitionError(f"{where}: {option}= is a timedelta longer than nothing, not {span!r}")
     _refuse_bad_choices(where, options)
+
+
+def plain_settings(name: str, settings: Any) -> Any:
+    """Gives the settings of a step as they come back from a store, or says why they are not JSON."""
+    try:
+        return decode_json(checked_json({"settings": settings}, "what it was given"))["settings"]
+    except CannotKeep as error:
+        raise DefinitionError(f"step {name!r}: {error}") from error
 
 
 def _refuse_bad_choices(where: str, options: Options) -> None:

@@ -6,8 +6,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from datetime import timedelta
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
+from msgspec.structs import replace
+
 from holdfast.core.decorators import OverItems, OverWindows, Plain
-from holdfast.core.definition import kind_of, refuse_bad_gate, refuse_bad_name, refuse_bad_options, refuse_bad_strategy
+from holdfast.core.definition import (
+    kind_of,
+    plain_settings,
+    refuse_bad_gate,
+    refuse_bad_name,
+    refuse_bad_options,
+    refuse_bad_strategy,
+)
 from holdfast.core.document import Document
 from holdfast.core.errors import DefinitionError
 from holdfast.core.orphans import Strategy
@@ -63,6 +72,7 @@ class Pipeline:
         name: str | None = None,
         keep: bool = True,
         version: int = 1,
+        settings: Any = None,
         retry: Retry | None = None,
         timeout: timedelta | None = None,
         limit: int | None = None,
@@ -79,6 +89,7 @@ class Pipeline:
         name: str | None = None,
         keep: bool = True,
         version: int = 1,
+        settings: Any = None,
         retry: Retry | None = None,
         timeout: timedelta | None = None,
         limit: int | None = None,
@@ -95,6 +106,7 @@ class Pipeline:
         when_expired: Literal["restart", "fail"] = "restart",
         keep: bool = True,
         version: int = 1,
+        settings: Any = None,
         retry: Retry | None = None,
         timeout: timedelta | None = None,
         limit: int | None = None,
@@ -114,6 +126,7 @@ class Pipeline:
         when_expired  streams: "restart" the step as a new generation, or "fail"
         keep          False when only the effect matters and nothing is read later
         version       raise it when the body would now answer differently
+        settings      any JSON that decides what the body answers: a size, the name of a model
         retry         how often, and how long between
         timeout       how long one call of the body may take
         limit         how many documents may be in this step at once, over all workers
@@ -162,7 +175,7 @@ class Pipeline:
         except TypeError as error:
             raise DefinitionError(f"step {name!r}: {error}; the options are explained at Pipeline.step") from error
         refuse_bad_options(name, options, given)
-        return options
+        return replace(options, settings=plain_settings(name, options.settings))
 
     def _source(self, name: str, over: object) -> str:
         if not isinstance(over, Step):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from holdfast.core.codec import encode_json
 from holdfast.core.errors import PlanRefused
 from holdfast.core.model import OPEN_STATES, State
 
@@ -26,15 +27,19 @@ Pinned = Callable[[Sequence[int], Sequence[State], str | None], Crowd]
 
 REORDERED = "the order of the steps changed"
 
+_in_order = msgspec.json.Encoder(order="deterministic").encode
 
-class StepShape(Struct, frozen=True):
-    """What a store remembers of a step."""
+
+class StepShape(Struct, frozen=True, omit_defaults=True):
+    """What a store remembers of a step. One that is gone was taken out before what comes after it was made."""
 
     name: str
     kind: StepKind
     version: int = 1
     over: str | None = None
     keep: bool = True
+    settings: Any = None
+    gone: bool = False
 
 
 class Shape(Struct, frozen=True):
@@ -56,7 +61,22 @@ class Shape(Struct, frozen=True):
 
     def digest(self) -> str:
         """Gives a mark that is equal for equal steps, whatever they were called before."""
-        return blake2b(encode_json(self.steps).encode(), digest_size=16).hexdigest()
+        return blake2b(_in_order(self.steps), digest_size=16).hexdigest()
+
+    def mark(self, step_ids: Sequence[int]) -> str:
+        """Gives the mark by which a store knows a plan: equal steps, which are the very same in the store."""
+        return blake2b(_in_order((self.steps, step_ids)), digest_size=16).hexdigest()
+
+    def called(self, names: Sequence[str]) -> Shape:
+        """Gives the same steps under other names, those that they have now."""
+        now = dict(zip(self.names, names, strict=True))
+        steps = [replace(step, name=now[step.name], over=now.get(step.over or "", step.over)) for step in self.steps]
+        return Shape(self.pipeline, tuple(steps))
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Answers whether two values are the same JSON: 1 is neither 1.0 nor true, and the order of keys says nothing."""
+    return _in_order(one) == _in_order(other)
 
 
 def refuse_if_stranded(shape: Shape, stranded: Mapping[str, Crowd], orders: Orders) -> None:

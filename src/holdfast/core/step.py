@@ -49,6 +49,7 @@ class Options(Struct, frozen=True, kw_only=True):
     when_expired: Literal["restart", "fail"] = "restart"
     keep: bool = True
     version: int = 1
+    settings: Any = None
     retry: Retry = Retry()
     timeout: timedelta | None = None
     limit: int | None = None
@@ -104,7 +105,8 @@ class Step(Generic[P, R, K, T]):
 
     def shape(self) -> StepShape:
         """Gives what stores remember of this step."""
-        return StepShape(self.name, self.kind, self.options.version, self.options.over, self.options.keep)
+        options = self.options
+        return StepShape(self.name, self.kind, options.version, options.over, options.keep, options.settings)
 
     def __repr__(self) -> str:
         return f"<step {self.name} ({self.kind})>"

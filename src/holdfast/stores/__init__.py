@@ -29,6 +29,23 @@ def open_store(url: str, *, clock: Clock | None = None) -> Store:
     )
 
 
+def is_fresh(url: str) -> bool:
+    """Answers whether there is nothing of holdfast at a URL yet. Makes nothing, not even an empty file."""
+    if url.startswith("sqlite:"):
+        from holdfast.stores.sqlite.store import is_fresh_file
+
+        return is_fresh_file(url)
+    if not url.startswith(("postgresql:", "postgres:")):
+        return False
+    kind = _postgres()
+    store: Any = kind.__new__(kind)
+    super(kind, store).__init__(url)  # all but the look at the schema, which would make one
+    try:
+        return bool(store.schema_version() == 0)
+    finally:
+        store.close()
+
+
 def migrate_store(url: str) -> list[int]:
     """Brings a store's schema up to date, also one too old to be opened. Answers the migrations that were run."""
     if url.startswith("sqlite:"):

@@ -13,6 +13,10 @@ Known = Mapping[str, tuple[Any, ...]]
 """By key: (id, fingerprint, submission, part) of documents that the store has."""
 
 
+class Judged(Exception):
+    """Undoes a declaration after it was judged. Not an error: it ends a transaction that was only to see."""
+
+
 class Unchanged(threading.local):
     """Which documents the earlier parts of this thread's submission left as they were: a bit for each.
 

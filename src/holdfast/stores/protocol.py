@@ -31,6 +31,7 @@ from holdfast.core.model import (
 )
 from holdfast.core.moves import Answer, Ending, Move, Tx
 from holdfast.core.orphans import GRACE, Orphan, Strategy
+from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape
 
 Clock = Callable[[], datetime]
@@ -91,6 +92,9 @@ class Intake(Protocol):
         `renamed` would send documents back. Dead letters of another order go back to the start, as a new generation.
         """
 
+    def check(self, shape: Shape) -> None:
+        """Judges a pipeline as `declare` does, with the same PlanRefused, and changes nothing."""
+
     def submit(
         self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int
     ) -> Receipt:
@@ -114,7 +118,11 @@ class Work(Protocol):
         """Lets a worker leave: what it still holds waits again, and costs nothing."""
 
     def claim(self, plan: Plan, worker: Worker, *, limit: int, **scope: Unpack[Scope]) -> list[Claim]:
-        """Gives the worker up to `limit` due documents, by priority, then age. Counts an attempt for each."""
+        """Gives the worker up to `limit` due documents, by priority, then age. Counts an attempt for each.
+
+        A document that comes from another plan is pinned to this one if nothing behind it differs, otherwise to a plan
+        that says what it is really done under: stale work stays stale.
+        """
 
     def claim_suspect(self, plan: Plan, worker: Worker, **scope: Unpack[Scope]) -> list[Claim]:
         """Gives the worker one due document that crashed its workers before, to be worked on alone."""
@@ -162,6 +170,12 @@ class Ledger(Protocol):
 
     def shape(self, pipeline: str) -> Shape | None:
         """Gives the shape that was declared last."""
+
+    def plans(self, pipeline: str, *, batch: str | None = None) -> list[KnownPlan]:
+        """Gives every plan that documents may be pinned to, with how many are, of a batch or of all, by state and step.
+
+        It looks at every document: ask now and then. First come those that nobody declared, then as they were declared.
+        """
 
     def batches(self, pipeline: str) -> list[Batch]:
         """Gives the batches of a pipeline with their balances, oldest first."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -12,7 +12,9 @@ import msgspec
 
 from holdfast.core.codec import Kept, decode_json
 from holdfast.core.errors import StoreError
-from holdfast.core.model import OPEN_STATES, WHOLE, Balance, Item, Survey
+from holdfast.core.model import OPEN_STATES, STATES, WHOLE, Balance, Item, State, Survey
+from holdfast.core.pins import Gathering, KnownPlan
+from holdfast.core.plan import Shape
 
 BIG = 64 * 1024
 """Values larger than this are kept as blobs, outside the rows."""
@@ -104,6 +106,30 @@ def balance(expected: int, counts: Iterable[tuple[str, str | None, int]]) -> Bal
     for state, _, count in counts:
         by_state[state] += count
     return Balance(expected, **by_state)
+
+
+def gathered(counts: Mapping[tuple[State, str | None, bool], int]) -> tuple[Gathering, ...]:
+    """Gives counts of documents by (state, step, settled), in an order that does not depend on the store."""
+    rows = [Gathering(state, step, documents, settled) for (state, step, settled), documents in counts.items()]
+    return tuple(sorted(rows, key=lambda one: (STATES.index(one.state), one.step or "", one.settled)))
+
+
+def shapes_of(rows: Iterable[tuple[Any, ...]], names: Mapping[int, str]) -> dict[int, Shape]:
+    """Gives the shapes of rows of hf_plan (id, shape, step_ids), with their steps under the names they have now."""
+    return {
+        plan_id: msgspec.json.decode(shape, type=Shape).called([names[one] for one in decode_json(step_ids)])
+        for plan_id, shape, step_ids, *_ in rows
+    }
+
+
+def known_plans(
+    shapes: Mapping[int, Shape], times: Mapping[int, datetime | None], counts: Iterable[tuple[Any, ...]]
+) -> list[KnownPlan]:
+    """Gives plans with the documents that are pinned to them, from rows of (plan, state, step, settled, documents)."""
+    by_plan: dict[int, dict[tuple[State, str | None, bool], int]] = defaultdict(dict)
+    for plan_id, state, step, settled, documents in counts:
+        by_plan[plan_id][state, step, bool(settled)] = documents
+    return [KnownPlan(number, shape, times[number], gathered(by_plan[number])) for number, shape in shapes.items()]
 
 
 def at_step(counts: Iterable[tuple[str, str | None, int]]) -> dict[str, int]:

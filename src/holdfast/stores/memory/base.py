@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -15,9 +16,13 @@ from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.errors import StoreError, StoreGone
 from holdfast.core.model import Checkpoint, Entry, Plan, Standing
 from holdfast.core.moves import refuse_to_end
-from holdfast.stores.memory.tables import BatchRow, DocumentRow, Tables
+from holdfast.core.pins import repinned
+from holdfast.core.plan import Shape
+from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, Tables
 from holdfast.stores.parts import Unchanged
 from holdfast.stores.protocol import Clock
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Tx:
@@ -137,6 +142,32 @@ class Base:
         waiting = [row for row in self._documents(plan, batch) if row.state == "waiting" and row.step_id in known]
         due = [(-row.priority, row.due_at, row) for row in waiting if row.due_at is not None and row.due_at <= now]
         return [row for _, _, row in sorted(due, key=lambda one: (one[0], one[1], one[2].id))]
+
+    def _plans(self, pipeline_id: int | None) -> list[PlanRow]:
+        """Gives the plans that a pipeline had: first what nobody declared, then as they were declared."""
+        rows = [row for row in self._tables.plans.values() if row.pipeline_id == pipeline_id]
+        return sorted(rows, key=lambda row: (row.declared_at is not None, row.declared_at or EPOCH, row.id))
+
+    def _present_shape(self, row: PlanRow) -> Shape:
+        """Gives a plan's steps under the names that they have now."""
+        return row.shape.called([self._tables.steps[step_id].name for step_id in row.step_ids])
+
+    def _repin(self, plan: Plan, rows: Sequence[DocumentRow]) -> None:
+        """Pins documents that go on under another plan than their own to what they are really done under."""
+        others = [(row.id, row.plan_id, self._step_name(row) or "") for row in rows if row.plan_id != plan.plan_id]
+        if others:
+            shapes = {row.id: self._present_shape(row) for row in self._plans(plan.pipeline_id)}
+            remember = partial(self._remember, plan.pipeline_id)
+            for pin, ids in repinned(others, shapes, under=plan.plan_id, remember=remember).items():
+                for document_id in ids:
+                    self._change(self._tables.documents[document_id], plan_id=pin)
+
+    def _remember(self, pipeline_id: int, shape: Shape) -> int:
+        numbers = {row.name: row.id for row in self._tables.steps.values() if row.pipeline_id == pipeline_id}
+        plan_id = len(self._tables.plans) + 1
+        step_ids = tuple(numbers[name] for name in shape.names)
+        self._tables.plans[plan_id] = PlanRow(plan_id, pipeline_id, shape, step_ids, None)
+        return plan_id
 
     def _batch(self, pipeline_id: int | None, name: str) -> BatchRow | None:
         batches = self._tables.batches.values()

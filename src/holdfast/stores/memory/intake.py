@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
@@ -22,29 +23,38 @@ from holdfast.core.plan import (
 )
 from holdfast.stores.memory.base import Base, from_json
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, StepRow
-from holdfast.stores.parts import sort_out
+from holdfast.stores.parts import Judged, sort_out
 
 
 class Intake(Base):
     """Takes documents in."""
 
     def declare(self, shape: Shape) -> Plan:
+        with self._writing():
+            return self._declare(shape)
+
+    def check(self, shape: Shape) -> None:
+        with suppress(Judged), self._writing():
+            self._declare(shape)
+            raise Judged
+
+    def _declare(self, shape: Shape) -> Plan:
         now = self.now()
-        with self._writing() as tables:
-            pipeline_id = tables.pipelines.get(shape.pipeline, len(tables.pipelines) + 1)
-            tables.pipelines[shape.pipeline] = pipeline_id
-            for old, new in shape.renamed.items():
-                self._rename_step(pipeline_id, old, new)
-            step_ids = {name: self._declare_step(pipeline_id, name) for name in shape.names}
-            orders, pinned = self._orders(pipeline_id), partial(self._pinned, pipeline_id)
-            refuse_if_sent_back(shape, orders, pinned)
-            for old, new in shape.renamed.items():
-                self._move_to_step(pipeline_id, old, new)
-            refuse_if_stranded(shape, self._stranded(pipeline_id, step_ids), orders)
-            others = refuse_if_reordered(shape, orders, pinned)
-            plan_id = self._declare_plan(pipeline_id, shape, step_ids, now)
-            plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.gates)
-            self._begin_dead_letters_anew(plan, others, now)
+        tables = self._tables
+        pipeline_id = tables.pipelines.get(shape.pipeline, len(tables.pipelines) + 1)
+        tables.pipelines[shape.pipeline] = pipeline_id
+        for old, new in shape.renamed.items():
+            self._rename_step(pipeline_id, old, new)
+        step_ids = {name: self._declare_step(pipeline_id, name) for name in shape.names}
+        orders, pinned = self._orders(pipeline_id), partial(self._pinned, pipeline_id)
+        refuse_if_sent_back(shape, orders, pinned)
+        for old, new in shape.renamed.items():
+            self._move_to_step(pipeline_id, old, new)
+        refuse_if_stranded(shape, self._stranded(pipeline_id, step_ids), orders)
+        others = refuse_if_reordered(shape, orders, pinned)
+        plan_id = self._declare_plan(pipeline_id, shape, step_ids, now)
+        plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.gates)
+        self._begin_dead_letters_anew(plan, others, now)
         return plan
 
     def _rename_step(self, pipeline_id: int, old: str, new: str) -> None:
@@ -81,9 +91,8 @@ class Intake(Base):
 
     def _orders(self, pipeline_id: int) -> Orders:
         """Gives the steps of every plan that the pipeline had, in order, under their present names."""
-        plans = sorted(self._tables.plans.values(), key=lambda row: (row.declared_at, row.id))
         steps = self._tables.steps
-        return {row.id: [steps[one].name for one in row.step_ids] for row in plans if row.pipeline_id == pipeline_id}
+        return {row.id: [steps[one].name for one in row.step_ids] for row in self._plans(pipeline_id)}
 
     def _pinned(self, pipeline_id: int, plan_ids: Sequence[int], states: Sequence[State], step: str | None) -> Crowd:
         """Finds the documents that are pinned to these plans: how many, and the first three."""
@@ -118,10 +127,11 @@ class Intake(Base):
     def _declare_plan(self, pipeline_id: int, shape: Shape, step_ids: dict[str, int], now: datetime) -> int:
         """Remembers the shape; the one declared last is the present one."""
         plans = self._tables.plans
-        sought = (pipeline_id, shape.digest())
-        same = (row.id for row in plans.values() if (row.pipeline_id, row.shape.digest()) == sought)
+        numbers = tuple(step_ids.values())
+        sought = (pipeline_id, shape.mark(numbers))
+        same = (row.id for row in plans.values() if (row.pipeline_id, row.shape.mark(row.step_ids)) == sought)
         plan_id = next(same, len(plans) + 1)
-        plans[plan_id] = PlanRow(plan_id, pipeline_id, shape, tuple(step_ids.values()), now)
+        plans[plan_id] = PlanRow(plan_id, pipeline_id, shape, numbers, now)
         return plan_id
 
     def _step_id(self, pipeline_id: int, name: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Unpack
@@ -12,11 +12,13 @@ from holdfast.core.codec import Kept
 from holdfast.core.errors import UnknownDocument
 from holdfast.core.model import OPEN_STATES, Aside, Balance, Batch, Entry, Output, Plan, Standing, State, Survey, Worker
 from holdfast.core.orphans import GRACE, Orphan, last_progress, orphan_of
+from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape
 from holdfast.core.retry import SUSPECT
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import DocumentRow
 from holdfast.stores.protocol import Paces, Which
+from holdfast.stores.rows import gathered
 from holdfast.stores.which import as_regex, asked
 
 
@@ -29,10 +31,21 @@ class Ledger(Base):
 
     def shape(self, pipeline: str) -> Shape | None:
         with self._reading() as tables:
-            pipeline_id = tables.pipelines.get(pipeline)
-            plans = [row for row in tables.plans.values() if row.pipeline_id == pipeline_id]
-            last = max(plans, key=lambda row: (row.declared_at, row.id), default=None)
-            return last.shape if last else None
+            plans = self._plans(tables.pipelines.get(pipeline))
+            return plans[-1].shape if plans else None
+
+    def plans(self, pipeline: str, *, batch: str | None = None) -> list[KnownPlan]:
+        with self._reading() as tables:
+            plans = self._plans(tables.pipelines.get(pipeline))
+            counts: dict[int, Counter[Any]] = defaultdict(Counter)
+            for row in tables.documents.values():
+                of = tables.batches[row.batch_id]
+                if batch in (None, of.name):
+                    settled = of.state == "closed" or row.cleaned_at is not None
+                    counts[row.plan_id][row.state, self._step_name(row), settled] += 1
+            return [
+                KnownPlan(row.id, self._present_shape(row), row.declared_at, gathered(counts[row.id])) for row in plans
+            ]
 
     def batches(self, pipeline: str) -> list[Batch]:
         with self._reading() as tables:

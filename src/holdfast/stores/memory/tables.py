@@ -89,13 +89,13 @@ class StepRow(Struct, frozen=True):
 
 
 class PlanRow(Struct, frozen=True):
-    """A shape that a pipeline has, or had, and the numbers of its steps in order."""
+    """A shape that a pipeline has, or had, and the numbers of its steps in order. Without a time nobody declared it."""
 
     id: int
     pipeline_id: int
     shape: Shape
     step_ids: tuple[int, ...]
-    declared_at: datetime
+    declared_at: datetime | None
 
 
 class BatchRow(Struct, frozen=True):

@@ -88,7 +88,6 @@ class Work(Base):
                 row,
                 state="running",
                 worker_id=worker.id,
-                plan_id=plan.plan_id,
                 fence=row.fence + 1,
                 attempts=row.attempts + 1,
                 due_at=None,
@@ -97,6 +96,7 @@ class Work(Base):
             )
             for row in due
         ]
+        self._repin(plan, claimed)
         claimed.sort(key=lambda row: (-row.priority, row.id))
         return [self._as_claim(plan, row, now) for row in claimed]
 
@@ -244,6 +244,7 @@ class Work(Base):
             )
             detail = {"from": at.step, "cursor": at.cursor, "to": to, "reason": reason}
             self._write_journal(set_back, "rewind", who=who, now=now, detail=detail)
+            self._repin(plan, [set_back])
             return True
 
     def lost(self, claims: Sequence[Claim]) -> list[int]:

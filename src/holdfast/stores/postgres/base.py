@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.codec import Kept, encode_json
+from holdfast.core.model import Plan
+from holdfast.core.pins import repinned
+from holdfast.core.plan import Shape
 from holdfast.stores.parts import Unchanged
 from holdfast.stores.postgres.arrays import numbers, texts
 from holdfast.stores.postgres.connection import Connections, Db, Tx
 from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import Query, load
+from holdfast.stores.rows import shapes_of
 
 SQL: Mapping[str, Query] = load(Path(__file__).parent / "queries")
 MICROSECOND = timedelta(microseconds=1)
@@ -67,6 +71,23 @@ class Base:
                 "details": texts([encode_json(detail) for detail in details]),
             }
             db.execute(SQL["write_journal"], columns | {"now": now})
+
+    def _repin(self, db: Db, plan: Plan, claimed: Sequence[tuple[int, int, int]]) -> None:
+        """Pins documents that go on under another plan to what they are really done under: (id, plan, step) of each."""
+        pipeline = {"pipeline_id": plan.pipeline_id}
+        numbered: dict[str, int] = dict(db.execute(SQL["steps"], pipeline).fetchall())
+        names = {number: name for name, number in numbered.items()}
+
+        def remember(shape: Shape) -> int:
+            step_ids = [numbered[name] for name in shape.names]
+            row = {"digest": shape.mark(step_ids), "shape": encode_json(shape), "step_ids": encode_json(step_ids)}
+            ((plan_id,),) = db.execute(SQL["remember_plan"], pipeline | row).fetchall()
+            return int(plan_id)
+
+        shapes = shapes_of(db.execute(SQL["plans"], pipeline).fetchall(), names)
+        others = [(document_id, begun, names[step_id]) for document_id, begun, step_id in claimed]
+        for pin, ids in repinned(others, shapes, under=plan.plan_id, remember=remember).items():
+            db.execute(SQL["repin"], {"plan_id": pin, "ids": numbers(ids)})
 
 
 def moment(at: datetime) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from holdfast.core.plan import (
     refuse_if_sent_back,
     refuse_if_stranded,
 )
-from holdfast.stores.parts import sort_out
+from holdfast.stores.parts import Judged, sort_out
 from holdfast.stores.postgres.arrays import numbers, texts
 from holdfast.stores.postgres.base import SQL, Base
 from holdfast.stores.postgres.connection import Db
@@ -29,36 +30,43 @@ class Intake(Base):
     """Takes documents in."""
 
     def declare(self, shape: Shape) -> Plan:
+        return self._db.writing(lambda db: self._declare(db, shape))
+
+    def check(self, shape: Shape) -> None:
+        def judge(db: Db) -> None:
+            self._declare(db, shape)
+            raise Judged
+
+        with suppress(Judged):
+            self._db.writing(judge)
+
+    def _declare(self, db: Db, shape: Shape) -> Plan:
         now = self._now()
-
-        def declare(db: Db) -> Plan:
-            ((pipeline_id,),) = db.execute(SQL["declare_pipeline"], {"name": shape.pipeline}).fetchall()
-            for old, new in shape.renamed.items():
-                db.execute(SQL["rename_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
-            for name in shape.names:
-                db.execute(SQL["declare_step"], {"pipeline_id": pipeline_id, "name": name})
-            orders, pinned = _orders(db, pipeline_id), partial(_pinned, db, pipeline_id)
-            refuse_if_sent_back(shape, orders, pinned)
-            for old, new in shape.renamed.items():
-                db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
-            known: dict[str, int] = dict(db.execute(SQL["steps"], {"pipeline_id": pipeline_id}).fetchall())
-            step_ids = {name: known[name] for name in shape.names}
-            refuse_if_stranded(shape, _stranded(db, pipeline_id, step_ids), orders)
-            others = refuse_if_reordered(shape, orders, pinned)
-            remembered = {
-                "pipeline_id": pipeline_id,
-                "digest": shape.digest(),
-                "shape": encode_json(shape),
-                "step_ids": encode_json(list(step_ids.values())),
-                "now": now,
-            }
-            ((plan_id,),) = db.execute(SQL["declare_plan"], remembered).fetchall()
-            plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.gates)
-            if others:
-                _begin_dead_letters_anew(db, plan, others, now)
-            return plan
-
-        return self._db.writing(declare)
+        ((pipeline_id,),) = db.execute(SQL["declare_pipeline"], {"name": shape.pipeline}).fetchall()
+        for old, new in shape.renamed.items():
+            db.execute(SQL["rename_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
+        for name in shape.names:
+            db.execute(SQL["declare_step"], {"pipeline_id": pipeline_id, "name": name})
+        orders, pinned = _orders(db, pipeline_id), partial(_pinned, db, pipeline_id)
+        refuse_if_sent_back(shape, orders, pinned)
+        for old, new in shape.renamed.items():
+            db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
+        known: dict[str, int] = dict(db.execute(SQL["steps"], {"pipeline_id": pipeline_id}).fetchall())
+        step_ids = {name: known[name] for name in shape.names}
+        refuse_if_stranded(shape, _stranded(db, pipeline_id, step_ids), orders)
+        others = refuse_if_reordered(shape, orders, pinned)
+        remembered = {
+            "pipeline_id": pipeline_id,
+            "digest": shape.mark([*step_ids.values()]),
+            "shape": encode_json(shape),
+            "step_ids": encode_json(list(step_ids.values())),
+            "now": now,
+        }
+        ((plan_id,),) = db.execute(SQL["declare_plan"], remembered).fetchall()
+        plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.gates)
+        if others:
+            _begin_dead_letters_anew(db, plan, others, now)
+        return plan
 
     def submit(
         self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int

@@ -27,12 +27,22 @@ from holdfast.core.model import (
     Worker,
 )
 from holdfast.core.orphans import GRACE, Orphan, orphan_of
+from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape
 from holdfast.stores.postgres.arrays import numbers
 from holdfast.stores.postgres.base import SQL, Base, kept, moment
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Paces, Which
-from holdfast.stores.rows import at_step, balance, from_json, items_of, refuse_if_replaced, survey
+from holdfast.stores.rows import (
+    at_step,
+    balance,
+    from_json,
+    items_of,
+    known_plans,
+    refuse_if_replaced,
+    shapes_of,
+    survey,
+)
 from holdfast.stores.which import as_like, asked, conditions, containing
 
 PAGE = 500
@@ -52,6 +62,20 @@ class Ledger(Base):
     def shape(self, pipeline: str) -> Shape | None:
         row = self._one("shape", pipeline=pipeline)
         return msgspec.json.decode(row[0], type=Shape) if row else None
+
+    def plans(self, pipeline: str, *, batch: str | None = None) -> list[KnownPlan]:
+        def look(db: Db) -> tuple[dict[int, str], list[Any], list[Any]]:
+            (pipeline_id,) = db.execute(SQL["pipeline"], {"name": pipeline}).fetchone() or (-1,)
+            named = db.execute(SQL["expected"], {"pipeline": pipeline, "batch": batch}).fetchall()
+            batch_id = None if batch is None else named[0][0] if named else -1
+            asked = {"pipeline_id": pipeline_id, "batch_id": batch_id}
+            names = {number: name for name, number in db.execute(SQL["steps"], asked).fetchall()}
+            rows = db.execute(SQL["plans"], asked).fetchall()
+            return names, rows, db.execute(SQL["gatherings"], asked).fetchall()
+
+        names, rows, counts = self._db.reading_one_moment(look)
+        times = {row[0]: None if row[3] is None else moment(row[3]) for row in rows}
+        return known_plans(shapes_of(rows, names), times, counts)
 
     def batches(self, pipeline: str) -> list[Batch]:
         def look(db: Db) -> tuple[list[Any], list[Any]]:

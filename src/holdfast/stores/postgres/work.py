@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any, Unpack
 
 from holdfast.core.codec import Kept, decode_json, encode_json
@@ -15,6 +16,10 @@ from holdfast.stores.postgres.commit import Commit
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Exchanged, Scope, Timeouts
 from holdfast.stores.rows import MANY, from_json, items_of
+
+OTHER_PLAN = itemgetter(-2)
+ID_PLAN_AND_STEP = itemgetter(0, -2, 7)
+"""Where the rows of claimed documents have them. The plan is null in nearly all: it is the one that claims."""
 
 
 class Work(Commit):
@@ -64,7 +69,14 @@ class Work(Commit):
             "timeouts": _timeouts(plan, timeouts) if timeouts else None,
             "now": self._now(),
         }
-        rows = self._db.writing(lambda db: db.execute(SQL[query], asked).fetchall())
+
+        def claim(db: Db) -> list[tuple[Any, ...]]:
+            rows = db.execute(SQL[query], asked).fetchall()
+            if any(map(OTHER_PLAN, rows)):
+                self._repin(db, plan, [*map(ID_PLAN_AND_STEP, filter(OTHER_PLAN, rows))])
+            return rows
+
+        rows = self._db.writing(claim)
         names = {step_id: name for name, step_id in plan.step_ids.items()}
         batches = self._batch_names({row[2] for row in rows})
         rows.sort(key=lambda row: (-row[-1], row[0]))
@@ -106,8 +118,11 @@ class Work(Commit):
         detail = {"from": checkpoint.step, "cursor": checkpoint.cursor, "to": to, "reason": reason}
 
         def rewind(db: Db) -> bool:
-            if db.execute(SQL["rewind"], row).rowcount != 1:
+            held = db.execute(SQL["rewind"], row).fetchall()
+            if not held:
                 return False
+            if held[0][0] != plan.plan_id:
+                self._repin(db, plan, [(claim.document_id, held[0][0], plan.step_ids[to])])
             self._write_journal(db, [(claim.document_id, "rewind", who, detail)], now)
             return True
 
@@ -157,7 +172,7 @@ def _timeouts(plan: Plan, timeouts: Timeouts) -> str:
 
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:
     (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
-    attempts, crashes, age, reuses, _ = rest
+    attempts, crashes, age, reuses, _, _ = rest
     return Claim(
         document_id,
         fence,

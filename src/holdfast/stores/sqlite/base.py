@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,9 +10,13 @@ from sqlite3 import Connection
 from typing import Any
 
 from holdfast.core.codec import Kept, encode_json
+from holdfast.core.model import Plan
+from holdfast.core.pins import repinned
+from holdfast.core.plan import Shape
 from holdfast.stores.parts import Unchanged
 from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import Query, load
+from holdfast.stores.rows import shapes_of
 from holdfast.stores.sqlite.connection import Connections, Tx
 
 SQL: Mapping[str, Query] = load(Path(__file__).parent / "queries")
@@ -50,6 +54,22 @@ class Base:
     def _write_journal(self, db: Connection, document_id: int, verb: str, *, who: str, now: int, detail: Any) -> None:
         line = {"document_id": document_id, "verb": verb, "who": who, "now": now, "detail": encode_json(detail)}
         db.execute(SQL["write_journal"], line)
+
+    def _repin(self, db: Connection, plan: Plan, claimed: Sequence[tuple[int, int, int]]) -> None:
+        """Pins documents that go on under another plan to what they are really done under: (id, plan, step) of each."""
+        pipeline = {"pipeline_id": plan.pipeline_id}
+        numbers = dict(db.execute(SQL["steps"], pipeline).fetchall())
+        names = {number: name for name, number in numbers.items()}
+
+        def remember(shape: Shape) -> int:
+            step_ids = [numbers[name] for name in shape.names]
+            row = {"digest": shape.mark(step_ids), "shape": encode_json(shape), "step_ids": encode_json(step_ids)}
+            return int(db.execute(SQL["remember_plan"], pipeline | row).fetchone()[0])
+
+        shapes = shapes_of(db.execute(SQL["plans"], pipeline).fetchall(), names)
+        others = [(document_id, begun, names[step_id]) for document_id, begun, step_id in claimed]
+        for pin, ids in repinned(others, shapes, under=plan.plan_id, remember=remember).items():
+            db.execute(SQL["repin"], {"plan_id": pin, "ids": encode_json(ids)})
 
     def _batch_id(self, db: Connection, pipeline_id: int, batch: str | None) -> int | None:
         if batch is None:

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -64,6 +64,15 @@ class Connections:
         self._local = threading.local()
         self._opened: list[tuple[int, threading.Thread, sqlite3.Connection, Turnstile]] = []
         self._closed = False
+
+    @contextmanager
+    def only_looking(self) -> Iterator[sqlite3.Connection | None]:
+        """A connection that can change nothing; None when there is no file, and none is made."""
+        if not self.path.exists():
+            yield None
+            return
+        with own_words(self.url), closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True)) as connection:
+            yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from sqlite3 import Connection
 from typing import Any
@@ -21,7 +22,7 @@ from holdfast.core.plan import (
     refuse_if_sent_back,
     refuse_if_stranded,
 )
-from holdfast.stores.parts import sort_out
+from holdfast.stores.parts import Judged, sort_out
 from holdfast.stores.sqlite.base import SQL, Base
 
 
@@ -29,33 +30,41 @@ class Intake(Base):
     """Takes documents in."""
 
     def declare(self, shape: Shape) -> Plan:
-        now = self._now()
         with self._db.writing() as db:
-            db.execute(SQL["declare_pipeline"], {"name": shape.pipeline})
-            (pipeline_id,) = db.execute("select id from hf_pipeline where name = ?", (shape.pipeline,)).fetchone()
-            for old, new in shape.renamed.items():
-                db.execute(SQL["rename_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
-            for name in shape.names:
-                db.execute(SQL["declare_step"], {"pipeline_id": pipeline_id, "name": name})
-            orders, pinned = _orders(db, pipeline_id), partial(_pinned, db, pipeline_id)
-            refuse_if_sent_back(shape, orders, pinned)
-            for old, new in shape.renamed.items():
-                db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
-            known = dict(db.execute(SQL["steps"], {"pipeline_id": pipeline_id}).fetchall())
-            step_ids = {name: known[name] for name in shape.names}
-            refuse_if_stranded(shape, _stranded(db, pipeline_id, step_ids), orders)
-            others = refuse_if_reordered(shape, orders, pinned)
-            remembered = {
-                "pipeline_id": pipeline_id,
-                "digest": shape.digest(),
-                "shape": encode_json(shape),
-                "step_ids": encode_json(list(step_ids.values())),
-                "now": now,
-            }
-            (plan_id,) = db.execute(SQL["declare_plan"], remembered).fetchone()
-            plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.gates)
-            if others:
-                _begin_dead_letters_anew(db, plan, others, now)
+            return self._declare(db, shape)
+
+    def check(self, shape: Shape) -> None:
+        with suppress(Judged), self._db.writing() as db:
+            self._declare(db, shape)
+            raise Judged
+
+    def _declare(self, db: Connection, shape: Shape) -> Plan:
+        now = self._now()
+        db.execute(SQL["declare_pipeline"], {"name": shape.pipeline})
+        (pipeline_id,) = db.execute("select id from hf_pipeline where name = ?", (shape.pipeline,)).fetchone()
+        for old, new in shape.renamed.items():
+            db.execute(SQL["rename_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
+        for name in shape.names:
+            db.execute(SQL["declare_step"], {"pipeline_id": pipeline_id, "name": name})
+        orders, pinned = _orders(db, pipeline_id), partial(_pinned, db, pipeline_id)
+        refuse_if_sent_back(shape, orders, pinned)
+        for old, new in shape.renamed.items():
+            db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
+        known = dict(db.execute(SQL["steps"], {"pipeline_id": pipeline_id}).fetchall())
+        step_ids = {name: known[name] for name in shape.names}
+        refuse_if_stranded(shape, _stranded(db, pipeline_id, step_ids), orders)
+        others = refuse_if_reordered(shape, orders, pinned)
+        remembered = {
+            "pipeline_id": pipeline_id,
+            "digest": shape.mark([*step_ids.values()]),
+            "shape": encode_json(shape),
+            "step_ids": encode_json(list(step_ids.values())),
+            "now": now,
+        }
+        (plan_id,) = db.execute(SQL["declare_plan"], remembered).fetchone()
+        plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.gates)
+        if others:
+            _begin_dead_letters_anew(db, plan, others, now)
         return plan
 
     def submit(

@@ -27,9 +27,19 @@ from holdfast.core.model import (
     Worker,
 )
 from holdfast.core.orphans import GRACE, Orphan, orphan_of
+from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape
 from holdfast.stores.protocol import Paces, Which
-from holdfast.stores.rows import at_step, balance, from_json, items_of, refuse_if_replaced, survey
+from holdfast.stores.rows import (
+    at_step,
+    balance,
+    from_json,
+    items_of,
+    known_plans,
+    refuse_if_replaced,
+    shapes_of,
+    survey,
+)
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, moment
 from holdfast.stores.which import as_glob, asked, conditions, containing
 
@@ -46,6 +56,20 @@ class Ledger(Base):
     def shape(self, pipeline: str) -> Shape | None:
         row = self._one("shape", pipeline=pipeline)
         return msgspec.json.decode(row[0], type=Shape) if row else None
+
+    def plans(self, pipeline: str, *, batch: str | None = None) -> list[KnownPlan]:
+        with self._db.reading() as db:
+            db.execute("begin")
+            try:
+                (pipeline_id,) = db.execute(SQL["pipeline"], {"name": pipeline}).fetchone() or (-1,)
+                asked = {"pipeline_id": pipeline_id, "batch_id": self._batch_id(db, pipeline_id, batch)}
+                names = {number: name for name, number in db.execute(SQL["steps"], asked).fetchall()}
+                rows = db.execute(SQL["plans"], asked).fetchall()
+                counts = db.execute(SQL["gatherings"], asked).fetchall()
+            finally:
+                db.execute("commit")
+        times = {row[0]: None if row[3] is None else moment(row[3]) for row in rows}
+        return known_plans(shapes_of(rows, names), times, counts)
 
     def batches(self, pipeline: str) -> list[Batch]:
         with self._db.reading() as db:

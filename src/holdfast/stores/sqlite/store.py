@@ -9,6 +9,7 @@ from holdfast.core.errors import SchemaNewer, SchemaOutdated
 from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import migrations
 from holdfast.stores.sqlite.batches import Batches
+from holdfast.stores.sqlite.connection import Connections
 from holdfast.stores.sqlite.decisions import Decisions
 from holdfast.stores.sqlite.intake import Intake
 from holdfast.stores.sqlite.ledger import Ledger
@@ -50,6 +51,12 @@ class SqliteStore(Intake, Work, Ledger, Upkeep, Decisions, Batches):
                     db.execute(statement)
                 db.execute("insert into hf_schema (version, migrated_at) values (?, ?)", (number, self._now()))
         return [number for number, _ in missing]
+
+
+def is_fresh_file(url: str) -> bool:
+    """Answers whether a file has nothing of holdfast in it, or is not there."""
+    with Connections(url).only_looking() as db:
+        return db is None or _version(db) == 0
 
 
 def _version(db: Connection) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from operator import itemgetter
 from sqlite3 import Connection
 from typing import Any, Unpack
 
@@ -16,6 +17,10 @@ from holdfast.stores.rows import MANY, items_of
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, as_kept, micros
 from holdfast.stores.sqlite.changes import Changes
 from holdfast.stores.sqlite.commit import Commit, answers
+
+OTHER_PLAN = itemgetter(-2)
+ID_PLAN_AND_STEP = itemgetter(0, -2, 7)
+"""Where the rows of claimed documents have them. The plan is null in nearly all: it is the one that claims."""
 
 
 class Work(Commit):
@@ -62,15 +67,17 @@ class Work(Commit):
 
     def _claim(self, query: str, plan: Plan, asked: dict[str, Any]) -> list[Claim]:
         with self._db.writing() as db:
-            rows = self._take(db, query, asked)
+            rows = self._take(db, query, plan, asked)
         return self._claims(plan, rows)
 
-    def _take(self, db: Connection, query: str, asked: dict[str, Any]) -> list[Any]:
+    def _take(self, db: Connection, query: str, plan: Plan, asked: dict[str, Any]) -> list[Any]:
         """Claims documents. Gives their rows, which can be read after the commit."""
         asked["batch_id"] = self._batch_id(db, asked["pipeline_id"], asked["batch"])
         rows = db.execute(SQL[query], asked).fetchall()
         if rows:
             db.execute(SQL["claim"], asked | {"ids": encode_json([row[0] for row in rows])})
+            if any(map(OTHER_PLAN, rows)):
+                self._repin(db, plan, [*map(ID_PLAN_AND_STEP, filter(OTHER_PLAN, rows))])
         return rows
 
     def _claims(self, plan: Plan, rows: list[Any]) -> list[Claim]:
@@ -94,7 +101,7 @@ class Work(Commit):
         try:
             with self._committing() as db:
                 held = self._write(db, plan, changes)
-                rows = self._take(db, "find_due", asked)
+                rows = self._take(db, "find_due", plan, asked)
         except EffectFailed:
             return self.commit(plan, moves), self._claim("find_due", plan, asked)
         return answers(moves, held), self._claims(plan, rows)
@@ -139,8 +146,11 @@ class Work(Commit):
             "now": now,
         }
         with self._db.writing() as db:
-            if db.execute(SQL["rewind"], row).rowcount != 1:
+            held = db.execute(SQL["rewind"], row).fetchall()
+            if not held:
                 return False
+            if held[0][0] != plan.plan_id:
+                self._repin(db, plan, [(claim.document_id, held[0][0], plan.step_ids[to])])
             detail = {"from": checkpoint.step, "cursor": checkpoint.cursor, "to": to, "reason": reason}
             self._write_journal(db, claim.document_id, "rewind", who=who, now=now, detail=detail)
             return True
@@ -178,7 +188,7 @@ class Work(Commit):
 
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:
     (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
-    attempts, crashes, age, reuses, _ = rest
+    attempts, crashes, age, reuses, _, _ = rest
     return Claim(
         document_id,
         fence,

@@ -28,6 +28,7 @@ _PARTS = (
     "liveness",
     "operators",
     "orphans",
+    "pins",
     "plans",
     "races",
     "rewinds",
@@ -64,6 +65,7 @@ from holdfast.testing.conformance.orphans import (  # noqa: E402
     OrphanConformance,
     ResolveConformance,
 )
+from holdfast.testing.conformance.pins import JudgementConformance, KnownPlanConformance, PinConformance  # noqa: E402
 from holdfast.testing.conformance.plans import (  # noqa: E402
     OrderConformance,
     PlanConformance,
@@ -84,6 +86,9 @@ class StoreConformance(
     RenameConformance,
     OrderConformance,
     ShapeConformance,
+    PinConformance,
+    KnownPlanConformance,
+    JudgementConformance,
     ClaimConformance,
     AttemptConformance,
     SuspectConformance,
@@ -138,7 +143,9 @@ __all__ = [
     "ExchangeConformance",
     "FenceConformance",
     "IntakeConformance",
+    "JudgementConformance",
     "KeptConformance",
+    "KnownPlanConformance",
     "LedgerConformance",
     "LimitConformance",
     "LivenessConformance",
@@ -147,6 +154,7 @@ __all__ = [
     "OrderConformance",
     "OrphanConformance",
     "PaceConformance",
+    "PinConformance",
     "PlanConformance",
     "RaceConformance",
     "RedriveConformance",

@@ -23,6 +23,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, NewDocument, Plan, Standing, State, Worker
 from holdfast.core.moves import Accepted, Ending, Move, Refused, Tx, rewound
 from holdfast.core.orphans import STRATEGIES, Orphan
+from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape, StepShape
 from holdfast.stores.protocol import Store, Which
 from holdfast.testing.clock import ManualClock
@@ -41,6 +42,12 @@ SHAPES = (
         "papers",
         (StepShape("scan", "stream"), StepShape("look", "gate"), StepShape("file", "value")),
         {"read": "scan", "end": "file"},
+    ),
+    Shape("papers", (StepShape("read", "stream", version=2), StepShape("look", "gate"), StepShape("file", "value"))),
+    Shape(
+        "papers",
+        (StepShape("read", "stream", settings={"size": 1}), StepShape("file", "value"), StepShape("end", "gate")),
+        {"look": "file"},
     ),
 )
 KEYS = st.sampled_from("abcde")
@@ -74,7 +81,8 @@ VERBS = (
     "beat",
     "retire",
     "surrender",
-    "declare",
+    *["declare"] * 2,
+    "check",
     "seal",
 )
 """How often each verb comes, so that documents get somewhere."""
@@ -152,6 +160,10 @@ class Lockstep(RuleBasedStateMachine):
     def _next_declare(self, draw: Draw) -> None:
         self.clock.advance(timedelta(seconds=1))
         self._declare(draw(st.sampled_from(SHAPES)))
+
+    def _next_check(self, draw: Draw) -> None:
+        shape = draw(st.sampled_from(SHAPES))
+        self.both(lambda _, store: store.check(shape))
 
     def _declare(self, shape: Shape) -> None:
         plans = self.both(lambda _, store: store.declare(shape))
@@ -395,6 +407,8 @@ class Lockstep(RuleBasedStateMachine):
             [(store.ahead(one.id), store.holder(one.id)) for one in standings],
             _survey(store),
             store.paces("papers"),
+            store.plans("papers"),
+            store.plans("papers", batch="april"),
             [store.find(key) for key in "ab"],
         )
 
@@ -420,6 +434,8 @@ def _plain(answer: Any) -> Any:
         return replace(answer, standing=_plain(answer.standing))
     if isinstance(answer, Holder):
         return replace(answer, worker=_plain(answer.worker))
+    if isinstance(answer, KnownPlan):
+        return replace(answer, plan_id=0)
     if isinstance(answer, Worker):
         return replace(answer, id=0)
     if isinstance(answer, Claim):

@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from holdfast.core.model import Claim, Item, NewDocument
 from holdfast.core.moves import ACCEPTED, LOST, Tx
 from holdfast.stores.protocol import Store
-from holdfast.testing.conformance.base import LEASE, Conformance, Desk, waits
+from holdfast.testing.conformance.base import LEASE, SECOND, Conformance, Desk, waits
 
 T = TypeVar("T")
 ROUNDS = 15
@@ -44,6 +46,26 @@ class RaceConformance(Conformance):
                 keys = Counter(claim.key for claims in claimed for claim in claims)
                 assert set(keys.values()) == {1}
                 assert len(keys) == 10
+
+    def test_workers_that_pin_documents_at_once_agree_on_the_plan(self, desk: Desk, other: Store) -> None:
+        stores = [desk.store, other, desk.store, other]
+        workers = [desk.enlist(f"w{number}") for number in range(4)]
+        desk.submit(*(f"doc-{number}" for number in range(8)))
+        for claim in desk.claim():
+            desk.advance(claim)
+        desk.store.retire(desk.worker)
+        with _threads(4) as at_once:
+            for version in (2, 3, 4):
+                desk.clock.advance(SECOND)
+                steps = [replace(step, version=version) for step in desk.shape.steps]
+                plan = desk.store.declare(replace(desk.shape, steps=tuple(steps)))
+                at_once(lambda n: stores[n].claim(plan, workers[n], limit=2))  # noqa: B023
+                pins = {one.plan_id for one in desk.store.standings("papers") if one.state == "running"}
+                assert len(pins) == 1
+                assert pins != {plan.plan_id}
+                for worker in workers:
+                    desk.store.surrender(worker, keeping=[])
+        assert len([one for one in desk.store.plans("papers") if one.declared_at is None]) == 3
 
     def test_of_two_that_commit_the_same_move_one_is_accepted(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other]

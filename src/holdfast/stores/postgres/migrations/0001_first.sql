@@ -4,6 +4,9 @@
 -- hf_document is a checkpoint: generation, step, cursor, and `moves`, the number of moves that led there. The step is
 -- the one to run next; a document without one is done.
 --
+-- A document is pinned to the plan under which what is behind it was done. One that was begun under a plan and went on
+-- under another is pinned to a plan that has no declared_at: nobody declared it, it says what was really done.
+--
 -- A worker that claims a document becomes its worker_id and raises its fence. Every later write names the fence,
 -- generation and moves it expects; a worker that lost the document matches no row.
 --
@@ -38,7 +41,7 @@ create table hf_plan (
   digest text not null,
   shape json not null,
   step_ids json not null,
-  declared_at timestamptz not null,
+  declared_at timestamptz,
   unique (pipeline_id, digest)
 );
 

@@ -3,7 +3,7 @@
 -- A worker that was given up gets none: they would be taken from it at once, and the crash counted against them.
 -- Documents that another worker is just claiming are passed over, not waited for.
 update hf_document d
-   set state = 'running', worker_id = %(worker_id)s, fence = fence + 1, attempts = attempts + 1, plan_id = %(plan_id)s,
+   set state = 'running', worker_id = %(worker_id)s, fence = fence + 1, attempts = attempts + 1,
        due_at = null, claimed_at = coalesce(%(now)s::timestamptz, now()),
        deadline_at = coalesce(%(now)s::timestamptz, now())
                      + (%(timeouts)s::json ->> step_id::text)::float8 * interval '1 microsecond'
@@ -25,4 +25,4 @@ update hf_document d
                          for update skip locked))
 returning id, fence, batch_id, key, payload::text, fingerprint, generation,
           step_id, cursor::text, moves, attempts, crashes, coalesce(%(now)s::timestamptz, now()) - moved_at, reuses::text,
-          priority
+          nullif(plan_id, %(plan_id)s), priority

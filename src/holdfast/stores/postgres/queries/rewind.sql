@@ -7,3 +7,4 @@ update hf_document
    and fence = %(fence)s
    and moves = %(moves)s
    and state = 'running'
+returning plan_id

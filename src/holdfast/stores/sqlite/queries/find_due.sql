@@ -1,7 +1,7 @@
 -- Documents that are due, by priority, then age, as they will be when they are claimed. Suspects wait for find_suspect.
 -- A worker that was given up gets none: they would be taken from it at once, and the crash counted against them.
 select id, fence + 1, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, attempts + 1, crashes,
-       :now - moved_at, reuses, priority
+       :now - moved_at, reuses, nullif(plan_id, :plan_id), priority
   from hf_document
  where pipeline_id = :pipeline_id
    and state = 'waiting'

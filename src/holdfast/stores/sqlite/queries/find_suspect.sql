@@ -2,7 +2,7 @@
 -- The number two is core.retry.SUSPECT; it stands here because only a plain number finds the index of suspects.
 -- A worker that was given up gets none: it would be taken from it at once, and the crash counted against it.
 select id, fence + 1, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, attempts + 1, crashes,
-       :now - moved_at, reuses, priority
+       :now - moved_at, reuses, nullif(plan_id, :plan_id), priority
   from hf_document
  where pipeline_id = :pipeline_id
    and state = 'waiting'

@@ -7,3 +7,4 @@ update hf_document
    and fence = :fence
    and moves = :moves
    and state = 'running'
+returning plan_id

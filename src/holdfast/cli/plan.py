@@ -1,0 +1,122 @@
+"""`holdfast plan`: what would happen, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+import msgspec
+
+from holdfast.cli.asked import Asked, common
+from holdfast.cli.pipelines import load
+from holdfast.cli.stores import known_batch, store_to_foresee
+from holdfast.cli.words import count, span, table
+from holdfast.core.stale import Stale
+from holdfast.engine.forecast import Forecast, foresee
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--batch", help="Only the documents of this batch.")
+@common
+@click.pass_obj
+def plan(asked: Asked, *, pipeline: str, batch: str | None) -> None:
+    """Says what would run, what is stale and why, and what waits for people. Nothing is run and nothing changed.
+
+    PIPELINE is a Python file or module, as for `holdfast run`. A store that is not there yet is not made: everything
+    is new then. How long it would take is told for steps that have a history.
+    """
+    loaded = load(pipeline)
+    with store_to_foresee(asked) as store:
+        if store and batch and loaded.pipeline.name in store.pipelines():
+            known_batch(store, loaded.pipeline.name, batch)
+        forecast = foresee(loaded.pipeline, store, batch=batch)
+    redo = redo_command(asked, pipeline)
+    if asked.json:
+        click.echo(_as_json(asked, forecast, redo))
+        return
+    for line in _told(asked, forecast, redo):
+        click.echo(line)
+
+
+def redo_command(asked: Asked, pipeline: str) -> str:
+    """Gives the command that redoes stale work."""
+    return asked.command("rewind", "--stale", pipeline)
+
+
+def _told(asked: Asked, forecast: Forecast, redo: str) -> Iterator[str]:
+    yield click.style(forecast.pipeline, bold=True) + f": {' → '.join(forecast.steps)}"
+    if not forecast.known:
+        yield f"  {asked.shown_store} does not know it yet: everything is new, and begins at {forecast.steps[0]}."
+        return
+    for change in forecast.changes:
+        yield f"  since it was declared last: {change}"
+    yield from _told_runs(forecast)
+    yield from _told_rest(forecast)
+    yield from told_stale(forecast, redo)
+
+
+def _told_runs(forecast: Forecast) -> Iterator[str]:
+    if not forecast.runs:
+        yield "  Nothing would run."
+        return
+    total, took = sum(forecast.runs.values()), forecast.time_to_run()
+    yield f"  {count(total, 'document')} would run{_before(took)}:"
+    rows = [
+        [f"from {step}", count(number, "document"), _each(forecast, step)] for step, number in forecast.runs.items()
+    ]
+    yield from table(rows, indent="    ", right=[1])
+
+
+def _each(forecast: Forecast, step: str) -> str:
+    took = forecast.seconds.get(step)
+    return "" if took is None else f"{step} took {span(took)} each"
+
+
+def _told_rest(forecast: Forecast) -> Iterator[str]:
+    if forecast.people:
+        yield f"  {count(sum(forecast.people.values()), 'document')} would wait for people: {_steps(forecast.people)}"
+    if forecast.dead:
+        yield f"  {count(sum(forecast.dead.values()), 'dead letter')} would stay as they are: {_steps(forecast.dead)}"
+    if forecast.done:
+        stale = sum(one.documents for group in forecast.stale for one in group.counts if one.state == "done")
+        yield f"  {count(forecast.done, 'document')} done, {forecast.done - stale:,} as the pipeline is written now"
+    if forecast.settled:
+        yield f"  {count(forecast.settled, 'document')} of closed batches, or cleaned up, stay as they are"
+
+
+def _steps(at: dict[str, int]) -> str:
+    return ", ".join(f"{number:,} at {step}" for step, number in at.items())
+
+
+def told_stale(forecast: Forecast, redo: str) -> Iterator[str]:
+    """Tells what is stale, why, and how to redo it."""
+    if not forecast.stale:
+        return
+    total = sum(one.documents for one in forecast.stale)
+    yield f"  The work of {count(total, 'document')} is stale, and stays so unless it is redone:"
+    for alike in _alike(forecast.stale):
+        first, documents = alike[0], sum(one.documents for one in alike)
+        yield f"    {count(documents, 'document')} from {first.to} on: {first.why}"
+        reused = f"reuses {', '.join(first.reused)}" if first.reused else "reuses nothing"
+        took = forecast.time_for(documents, first.redone)
+        yield f"      redoes {', '.join(first.redone)}; {reused}{_before(took)}"
+    yield f"  To redo it: {redo}"
+
+
+def _alike(stale: Sequence[Stale]) -> list[list[Stale]]:
+    """Puts together what is redone from the same step for the same reason, whatever plan it was made under."""
+    groups: dict[tuple[str, str], list[Stale]] = {}
+    for one in stale:
+        groups.setdefault((one.to, one.why), []).append(one)
+    return [*groups.values()]
+
+
+def _before(took: float | None) -> str:
+    return "" if took is None else f" (bodies took {span(took)} for as many before)"
+
+
+def _as_json(asked: Asked, forecast: Forecast, redo: str) -> bytes:
+    stale = [msgspec.structs.asdict(one) | {"documents": one.documents} for one in forecast.stale]
+    said = msgspec.structs.asdict(forecast) | {"stale": stale, "store": asked.shown_store}
+    return msgspec.json.encode(said | {"redo": redo if stale else None})

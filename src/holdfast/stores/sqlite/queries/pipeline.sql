@@ -1,0 +1,4 @@
+-- One pipeline.
+select id
+  from hf_pipeline
+ where name = :name

@@ -1,0 +1,362 @@
+"""Documents are pinned to the plan under which what is behind them was really done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.errors import PlanRefused
+from holdfast.core.model import Failure, State
+from holdfast.core.pins import Gathering, KnownPlan
+from holdfast.core.plan import Shape, StepShape
+from holdfast.core.stale import differences
+from holdfast.stores.protocol import Store
+from holdfast.testing.conformance.base import PAPERS, SECOND, Conformance, Desk
+
+
+def papers(*steps: str | StepShape, **renamed: str) -> Shape:
+    """Makes a shape of the pipeline `papers`; steps that are only named are plain."""
+    return Shape("papers", tuple(StepShape(one, "value") if isinstance(one, str) else one for one in steps), renamed)
+
+
+def changed(name: str, **more: Any) -> Shape:
+    """Gives PAPERS with one step changed."""
+    return replace(PAPERS, steps=tuple(replace(one, **more) if one.name == name else one for one in PAPERS.steps))
+
+
+def pin(desk: Desk, key: str = "a") -> KnownPlan:
+    """Gives the plan that a document is pinned to."""
+    (plan,) = [one for one in desk.store.plans("papers") if one.plan_id == desk.standing(key).plan_id]
+    return plan
+
+
+def whys(desk: Desk, shape: Shape, key: str = "a") -> list[str]:
+    """Says what about a document differs from a shape."""
+    return [one.why for one in differences(pin(desk, key).shape, shape)]
+
+
+class PinConformance(Conformance):
+    """What a claim does with documents of another plan."""
+
+    def go_on_under(self, desk: Desk, shape: Shape) -> None:
+        """Declares a shape a second later."""
+        desk.clock.advance(SECOND)
+        desk.plan = desk.store.declare(shape)
+
+    def test_a_document_with_nothing_behind_it_takes_the_plan_that_claims_it(self, desk: Desk) -> None:
+        desk.submit("a")
+        self.go_on_under(desk, changed("extract", version=2))
+        desk.claim_one()
+        assert desk.standing().plan_id == desk.plan.plan_id
+
+    def test_a_document_takes_a_plan_that_differs_only_ahead_of_it(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.take_in()))
+        self.go_on_under(desk, changed("embed", version=2))
+        desk.claim_one()
+        assert desk.standing().plan_id == desk.plan.plan_id
+
+    def test_a_document_in_the_middle_of_a_changed_step_takes_the_plan(self, desk: Desk) -> None:
+        desk.give_back(desk.keep(desk.take_in(), "1", "2"))
+        self.go_on_under(desk, changed("extract", version=2))
+        desk.claim_one()
+        assert desk.standing().plan_id == desk.plan.plan_id
+
+    @pytest.mark.parametrize(
+        "change", [{"version": 2}, {"settings": {"dpi": 300}}, {"keep": False}, {"kind": "value"}, {"over": "cover"}]
+    )
+    def test_work_behind_a_document_stays_stale_when_it_ends(self, desk: Desk, change: dict[str, Any]) -> None:
+        desk.give_back(desk.advance(desk.take_in()))
+        now = changed("extract", **change)
+        self.go_on_under(desk, now)
+        desk.finish(desk.claim_one())
+        (why,) = whys(desk, now)
+        assert "extract changed" in why
+
+    def test_a_new_step_behind_a_document_stays_stale_when_it_ends(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.take_in()))
+        now = papers(PAPERS.steps[0], "clean", *PAPERS.steps[1:])
+        self.go_on_under(desk, now)
+        desk.finish(desk.claim_one())
+        assert whys(desk, now) == ["clean is new"]
+
+    def test_a_step_that_was_removed_before_the_next_was_done_makes_nothing_stale(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.advance(desk.take_in())))
+        now = papers(PAPERS.steps[0], PAPERS.steps[2])
+        self.go_on_under(desk, now)
+        desk.finish(desk.claim_one())
+        assert whys(desk, now) == []
+
+    def test_a_step_that_was_removed_after_others_were_made_with_it_is_stale(self, desk: Desk) -> None:
+        desk.plan = desk.store.declare(papers("read", "clean", "split", "file"))
+        claim = desk.advance(desk.advance(desk.advance(desk.take_in())))
+        desk.give_back(claim)
+        now = papers("read", "split", "file")
+        self.go_on_under(desk, now)
+        desk.finish(desk.claim_one())
+        assert [(one.why, one.to) for one in differences(pin(desk).shape, now)] == [("clean was removed", "split")]
+
+    def test_what_was_done_under_the_new_plan_is_stale_when_the_old_one_comes_back(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.take_in()))
+        both = changed("extract", version=2)
+        both = replace(both, steps=(*both.steps[:2], replace(both.steps[2], version=2)))
+        self.go_on_under(desk, both)
+        desk.finish(desk.claim_one())
+        assert whys(desk, both) == ["extract changed: version 1 -> 2"]
+        assert whys(desk, PAPERS) == ["embed changed: version 2 -> 1"]
+
+    def test_a_claim_of_an_old_plan_makes_the_document_the_old_ones(self, desk: Desk) -> None:
+        old, now = desk.plan, changed("extract", version=2)
+        self.go_on_under(desk, now)
+        desk.submit("a")
+        desk.plan = old
+        desk.finish(desk.claim_one())
+        assert whys(desk, now) == ["extract changed: version 1 -> 2"]
+
+    def test_a_suspect_is_pinned_like_any_other(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.take_in()))
+        desk.crash(times=2)
+        now = changed("extract", version=2)
+        self.go_on_under(desk, now)
+        (claim,) = desk.store.claim_suspect(desk.plan, desk.worker)
+        desk.finish(claim)
+        assert whys(desk, now) == ["extract changed: version 1 -> 2"]
+
+    def test_a_claim_in_exchange_for_moves_pins_like_any_other(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.take_in("a")))
+        now = changed("extract", version=2)
+        self.go_on_under(desk, now)
+        desk.submit("b", priority=1)
+        move = desk.forward(desk.claim_one())
+        _, (claim,) = desk.store.exchange(desk.plan, [move], desk.worker, limit=1)
+        assert claim.key == "a"
+        assert whys(desk, now) == ["extract changed: version 1 -> 2"]
+
+    def test_many_documents_of_several_plans_are_each_pinned_as_they_were_done(self, desk: Desk) -> None:
+        desk.submit("new", "old")
+        desk.give_back(desk.claim_one())
+        _, old = desk.claim()
+        desk.give_back(desk.advance(old))
+        desk.store.retire(desk.worker)
+        desk.worker = desk.enlist("bob")
+        now = changed("extract", version=2)
+        self.go_on_under(desk, now)
+        assert len(desk.claim()) == 2
+        assert whys(desk, now, "new") == []
+        assert whys(desk, now, "old") == ["extract changed: version 1 -> 2"]
+
+    def test_a_step_under_another_name_is_the_same_step(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.advance(desk.take_in())))
+        extract, chunk, embed = PAPERS.steps
+        now = papers(replace(extract, name="pages"), replace(chunk, name="split"), replace(embed, over="split"))
+        self.go_on_under(desk, replace(now, renamed={"extract": "pages", "chunk": "split"}))
+        desk.finish(desk.claim_one())
+        assert desk.standing().plan_id == desk.plan.plan_id
+        assert whys(desk, now) == []
+
+    def test_what_its_holder_rewinds_and_does_again_is_stale_no_more(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.take_in()))
+        now = changed("extract", version=2)
+        self.go_on_under(desk, now)
+        claim = desk.claim_one()
+        assert whys(desk, now)
+        assert desk.store.rewind(desk.plan, claim, to="extract", who="ann", reason="why")
+        assert whys(desk, now) == []
+        assert desk.standing().plan_id == desk.plan.plan_id
+
+    def test_a_document_that_is_submitted_anew_takes_the_plan(self, desk: Desk) -> None:
+        desk.finish(desk.take_in())
+        self.go_on_under(desk, changed("extract", version=2))
+        desk.submit("a", fingerprint="changed")
+        assert desk.standing().plan_id == desk.plan.plan_id
+
+    def test_a_lost_worker_leaves_the_pin_as_it_was(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.take_in()))
+        now = changed("extract", version=2)
+        self.go_on_under(desk, now)
+        desk.crash()
+        assert whys(desk, now) == ["extract changed: version 1 -> 2"]
+        desk.finish(desk.claim_one())
+        assert whys(desk, now) == ["extract changed: version 1 -> 2"]
+
+    def test_plans_that_nobody_declared_are_not_the_shape_of_the_pipeline(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.take_in()))
+        now = changed("extract", version=2)
+        now = replace(now, steps=(*now.steps, StepShape("publish", "value")))
+        self.go_on_under(desk, now)
+        desk.claim_one()
+        assert pin(desk).declared_at is None
+        assert desk.store.shape("papers") == now
+
+    def test_claims_of_the_same_kind_share_one_plan(self, desk: Desk, other: Store) -> None:
+        for key in ("a", "b"):
+            desk.give_back(desk.advance(desk.take_in(key)), delay=SECOND)
+        now = changed("extract", version=2)
+        now = replace(now, steps=(*now.steps, StepShape("publish", "value")))
+        self.go_on_under(desk, now)
+        assert len(desk.claim(limit=1)) == len(other.claim(desk.plan, desk.worker, limit=1)) == 1
+        assert desk.standing("a").plan_id == desk.standing("b").plan_id
+        assert len(desk.store.plans("papers")) == 3
+
+    @pytest.mark.parametrize("state", ["waiting", "running", "paused"])
+    def test_a_removed_step_cannot_come_back_further_down(self, desk: Desk, state: State) -> None:
+        """An intermediate plan that lacks the step claimed the document: it would meet what it kept there before."""
+        claim = desk.keep(desk.advance(desk.take_in()), "1")
+        desk.give_back(desk.advance(claim))
+        extract, chunk, embed = PAPERS.steps
+        self.go_on_under(desk, papers(extract, embed))
+        claim = desk.claim_one()
+        if state != "running":
+            desk.give_back(claim, state=state)
+        with pytest.raises(PlanRefused, match="'chunk' came before 'embed'"):
+            desk.store.declare(papers(extract, embed, chunk))
+
+    def test_a_step_of_an_intermediate_plan_cannot_come_again(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.advance(desk.take_in())))
+        extract, _, embed = PAPERS.steps
+        self.go_on_under(desk, papers(extract, embed, "publish"))
+        desk.give_back(desk.advance(desk.keep(desk.claim_one(), "1")))
+        with pytest.raises(PlanRefused, match="'embed' came before 'publish'"):
+            desk.store.declare(papers(extract, "publish", embed))
+        with pytest.raises(PlanRefused, match="would send documents back"):
+            desk.store.declare(papers(extract, embed, publish="embed"))
+
+    def test_a_dead_letter_that_lost_a_step_begins_anew_when_it_comes_back_further_down(self, desk: Desk) -> None:
+        desk.give_back(desk.advance(desk.keep(desk.advance(desk.take_in()), "1")))
+        extract, chunk, embed = PAPERS.steps
+        self.go_on_under(desk, papers(extract, embed))
+        desk.bury(desk.claim_one())
+        self.go_on_under(desk, papers(extract, embed, chunk))
+        here = desk.standing()
+        assert (here.checkpoint.generation, here.checkpoint.step) == (1, "extract")
+        desk.store.redrive([here.id], who="ann", reason="again")
+        claim = desk.advance(desk.advance(desk.claim_one()))
+        desk.finish(desk.keep(claim, "2"))
+
+
+class KnownPlanConformance(Conformance):
+    """What the ledger tells of plans and their documents."""
+
+    def test_a_pipeline_that_was_never_declared_has_no_plans(self, store: Store) -> None:
+        assert store.plans("papers") == []
+
+    def test_plans_come_as_they_were_declared_with_their_documents(self, desk: Desk) -> None:
+        desk.submit("a", "b", "c", "d")
+        first, second, third, _ = desk.claim()
+        desk.finish(first)
+        desk.bury(desk.advance(second))
+        desk.give_back(third)
+        born = desk.clock()
+        desk.clock.advance(SECOND)
+        now = changed("embed", settings={"model": "m"})
+        plan = desk.store.declare(now)
+        old, new = desk.store.plans("papers")
+        assert (old.plan_id, old.shape, old.declared_at) == (desk.plan.plan_id, PAPERS, born)
+        assert (new.plan_id, new.shape, new.declared_at) == (plan.plan_id, now, desk.clock())
+        assert old.documents == (
+            Gathering("waiting", "extract", 1),
+            Gathering("running", "extract", 1),
+            Gathering("done", None, 1),
+            Gathering("dead", "chunk", 1),
+        )
+        assert new.documents == ()
+
+    def test_a_plan_that_is_declared_again_comes_last(self, desk: Desk) -> None:
+        for shape in (papers("scan"), PAPERS):
+            desk.clock.advance(SECOND)
+            desk.store.declare(shape)
+        assert [one.shape for one in desk.store.plans("papers")] == [papers("scan"), PAPERS]
+
+    def test_the_documents_of_one_batch_can_be_asked_for(self, desk: Desk) -> None:
+        desk.submit("a", "b", batch="march")
+        desk.submit("a", batch="april")
+        assert desk.store.plans("papers", batch="march")[0].documents == (Gathering("waiting", "extract", 2),)
+        assert desk.store.plans("papers", batch="may")[0].documents == ()
+
+    def test_the_documents_of_other_pipelines_are_theirs(self, desk: Desk, gated: Desk) -> None:
+        gated.submit("a")
+        assert desk.store.plans("papers")[0].documents == ()
+        assert gated.store.plans("reviews")[0].documents == (Gathering("waiting", "read", 1),)
+
+    def test_steps_have_their_present_names(self, desk: Desk) -> None:
+        desk.submit("a")
+        desk.clock.advance(SECOND)
+        extract, chunk, embed = PAPERS.steps
+        now = papers(extract, replace(chunk, name="split"), replace(embed, over="split"), chunk="split")
+        desk.store.declare(now)
+        old, new = desk.store.plans("papers")
+        assert old.shape == new.shape == replace(now, renamed={})
+
+
+class JudgementConformance(Conformance):
+    """What check promises: the judgement of declare, and no trace of it."""
+
+    def everything(self, store: Store) -> Any:
+        """Gives all that a declaration could change."""
+        names = store.pipelines()
+        standings = [one for name in names for one in store.standings(name)]
+        return (
+            names,
+            [store.shape(name) for name in names],
+            [store.plans(name) for name in names],
+            standings,
+            [store.journal(one.id) for one in standings],
+        )
+
+    def test_a_pipeline_that_is_checked_is_not_declared(self, store: Store) -> None:
+        store.check(PAPERS)
+        assert store.pipelines() == []
+        assert store.plans("papers") == []
+
+    def test_a_check_leaves_everything_as_it_was(self, desk: Desk) -> None:
+        desk.submit("a", "b")
+        desk.bury(desk.advance(desk.claim_one()))
+        desk.give_back(desk.keep(desk.claim_one(), "1"))
+        before = self.everything(desk.store)
+        for shape in (
+            PAPERS,
+            papers("pages", "chunk", "embed", "publish", extract="pages"),
+            papers("chunk", "embed", extract="chunk"),
+        ):
+            desk.store.check(shape)
+            assert self.everything(desk.store) == before
+
+    def test_a_check_gives_no_numbers_to_steps(self, desk: Desk) -> None:
+        desk.store.check(papers("scan", *PAPERS.steps))
+        known = {name for plan in desk.store.plans("papers") for name in plan.shape.names}
+        assert known == set(PAPERS.names)
+        plan = desk.store.declare(papers("pages", *PAPERS.steps[1:], extract="pages"))
+        assert plan.step_ids["pages"] == desk.plan.step_ids["extract"]
+
+    def test_dead_letters_of_another_order_stay_where_they_are_when_it_is_only_checked(self, desk: Desk) -> None:
+        desk.bury(desk.advance(desk.take_in()))
+        before = self.everything(desk.store)
+        desk.store.check(papers("chunk", "extract", "embed"))
+        assert self.everything(desk.store) == before
+
+    @pytest.mark.parametrize(
+        "shape",
+        [
+            papers("chunk", "embed"),
+            papers("chunk", "extract", "embed"),
+            papers("embed"),
+        ],
+        ids=["stranded", "reordered", "both"],
+    )
+    def test_a_check_refuses_in_the_very_words_of_declare(self, desk: Desk, shape: Shape) -> None:
+        desk.submit("a")
+        before = self.everything(desk.store)
+        with pytest.raises(PlanRefused) as checked:
+            desk.store.check(shape)
+        assert self.everything(desk.store) == before
+        with pytest.raises(PlanRefused) as declared:
+            desk.store.declare(shape)
+        assert str(checked.value) == str(declared.value)
+
+    def test_work_goes_on_beside_a_check(self, desk: Desk, other: Store) -> None:
+        claim = desk.take_in()
+        other.check(papers("pages", *PAPERS.steps[1:], extract="pages"))
+        claim = desk.advance(claim)
+        assert desk.give_back(claim, failure=Failure("ValueError", "torn"))
+        assert desk.claim_one().checkpoint.step == "chunk"
