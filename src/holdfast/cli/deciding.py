@@ -25,7 +25,9 @@ Decide = Callable[[list[int]], list[int]]
 def named_and_reasoned(command: Command) -> Command:
     """Adds who decides, and why: both go into the journal."""
     options = (
-        click.option("--who", default=_who, help="Who decides; in the journal. [env: HOLDFAST_WHO; default: you]"),
+        click.option(
+            "--who", default=whoever_asks, help="Who decides; in the journal. [env: HOLDFAST_WHO; default: you]"
+        ),
         click.option("--reason", required=True, help="Why; in the journal."),
     )
     for option in reversed(options):
@@ -38,7 +40,8 @@ def trying_out(command: Command) -> Command:
     return click.option("--dry-run", is_flag=True, help="Only count what would be done.")(command)
 
 
-def _who() -> str:
+def whoever_asks() -> str:
+    """Gives the name of the person at the keyboard, or of whom HOLDFAST_WHO names."""
     try:
         return os.environ.get("HOLDFAST_WHO") or getpass.getuser()
     except (KeyError, OSError):

@@ -9,10 +9,14 @@ import click
 
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.chosen import Chosen, choosing, chosen
-from holdfast.cli.deciding import decide, named_and_reasoned, plan_of, trying_out
+from holdfast.cli.deciding import decide, named_and_reasoned, plan_of, trying_out, whoever_asks
+from holdfast.cli.pipelines import load
 from holdfast.cli.stores import store_that_exists
+from holdfast.cli.words import count
 from holdfast.cli.working import Duration
-from holdfast.stores.protocol import Store
+from holdfast.core.model import Plan
+from holdfast.engine.stale import stale_groups
+from holdfast.stores.protocol import Store, Which
 
 
 @click.command()
@@ -83,12 +87,13 @@ def priority(asked: Asked, /, *, priority: int, who: str, reason: str, dry_run: 
 @choosing
 @click.option("--to", metavar="STEP", help="The step to go back to.")
 @click.option("--stale", metavar="PIPELINE", help="All whose work is out of date by this file, to where it is.")
-@named_and_reasoned
+@click.option("--who", default=whoever_asks, help="Who decides; in the journal. [env: HOLDFAST_WHO; default: you]")
+@click.option("--reason", help="Why; in the journal. With --stale: what changed, unless you say something else.")
 @trying_out
 @common
 @click.pass_obj
 def rewind(
-    asked: Asked, /, *, to: str | None, stale: str | None, who: str, reason: str, dry_run: bool, **given: Any
+    asked: Asked, /, *, to: str | None, stale: str | None, who: str, reason: str | None, dry_run: bool, **given: Any
 ) -> None:
     """Sets documents back to a step, as a new generation.
 
@@ -99,19 +104,36 @@ def rewind(
         raise Trouble("say where to: --to STEP, or --stale PIPELINE.py for work that is out of date")
     with store_that_exists(asked) as store:
         if stale:
-            _rewind_stale(asked, store, stale, who=who, reason=reason, dry_run=dry_run)
+            _rewind_stale(asked, store, stale, given["batch"], who=who, reason=reason, dry_run=dry_run)
             return
+        if not reason:
+            raise Trouble("say why, for the journal: --reason")
         documents = chosen(asked, store, given)
-        _rewind(asked, store, documents, str(to), who=who, reason=reason, dry_run=dry_run)
+        plan = plan_of(store, documents.pipeline)
+        _rewind(asked, store, plan, documents, str(to), who=who, reason=reason, dry_run=dry_run)
 
 
-def _rewind(asked: Asked, store: Store, documents: Chosen, to: str, *, who: str, reason: str, dry_run: bool) -> None:
-    plan = plan_of(store, documents.pipeline)
+def _rewind(
+    asked: Asked, store: Store, plan: Plan, documents: Chosen, to: str, *, who: str, reason: str, dry_run: bool
+) -> None:
     if to not in plan.step_ids:
         raise Trouble(f"{documents.pipeline!r} has no step {to!r}; it has: {', '.join(plan.step_ids)}")
     act = lambda ids: store.rewind_to(plan, ids, to=to, who=who, reason=reason)  # noqa: E731
     decide(asked, documents, act, done=f"rewound to {to}", else_=f"they stand before {to}", dry_run=dry_run)
 
 
-def _rewind_stale(asked: Asked, store: Store, stale: str, *, who: str, reason: str, dry_run: bool) -> None:
-    raise NotImplementedError
+def _rewind_stale(
+    asked: Asked, store: Store, stale: str, batch: str | None, *, who: str, reason: str | None, dry_run: bool
+) -> None:
+    pipeline = load(stale).pipeline
+    groups = stale_groups(store, pipeline, batch=batch)
+    if not groups:
+        click.echo(f"Nothing of {pipeline.name} is out of date.")
+        return
+    plan = store.declare(pipeline.shape())
+    for group in groups:
+        click.echo(f"{count(group.documents, 'document')}: {group.why}", err=asked.json)
+        for one in group.counts:
+            which: Which = {"plan": group.plan_id, "state": one.state, "step": one.step, "batch": batch}
+            documents = Chosen(store, pipeline.name, which)
+            _rewind(asked, store, plan, documents, group.to, who=who, reason=reason or group.why, dry_run=dry_run)
