@@ -70,7 +70,7 @@ VERBS: dict[str, Callable[[Desk, Claim], Any]] = {
     "transaction": lambda desk, _: desk.sql("select 1"),
     "declare": lambda desk, _: desk.store.declare(PAPERS),
     "submit": lambda desk, _: desk.submit("new"),
-    "seal": lambda desk, _: desk.store.seal("papers", "march"),
+    "seal": lambda desk, _: desk.store.seal("papers", "march", who="cat"),
     "enlist": lambda desk, _: desk.enlist("bob"),
     "beat": lambda desk, _: desk.store.beat(desk.worker),
     "retire": lambda desk, _: desk.store.retire(desk.worker),

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from datetime import timedelta
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
+from holdfast.core.batches import CLOSING
 from holdfast.core.decorators import OverItems, OverWindows, Plain
 from holdfast.core.definition import kind_of, refuse_bad_name, refuse_bad_options
 from holdfast.core.document import Document
@@ -19,11 +20,18 @@ T = TypeVar("T")
 
 
 class Pipeline:
-    """A name and an ordered list of steps. The order is the order in which they are written."""
+    """A name and an ordered list of steps. The order is the order in which they are written.
 
-    def __init__(self, name: str, *, renamed: Mapping[str, str] | None = None) -> None:
+    tolerates  the share of a batch's documents that may be dead letters, accepted by nobody, when it is closed
+    """
+
+    def __init__(self, name: str, *, renamed: Mapping[str, str] | None = None, tolerates: float = 0.0) -> None:
         refuse_bad_name(name, "a pipeline's name")
+        if not 0 <= tolerates <= 1:
+            raise DefinitionError(f"pipeline {name!r}: tolerates={tolerates} is no share; 0.05 is five in a hundred")
         self.name = name
+        self.tolerates = tolerates
+        self._closing: ClosingSteps | None = None
         self.steps: list[AnyStep] = []
         self._renamed = dict(renamed or {})
         self._places: dict[str, int] = {}
@@ -117,6 +125,17 @@ class Pipeline:
         decorator = Plain if "over" not in options else OverWindows if options.get("size") else OverItems
         return decorator(lambda body: self._add(body, options))
 
+    @property
+    def closing(self) -> ClosingSteps:
+        """Adds a closing step, as `step` does; `@papers.closing`, with or without options.
+
+        Closing steps are a pipeline of their own, with one document for each batch that is closed: its key is the
+        batch's name, its payload the summary of the batch's report.
+        """
+        if self._closing is None:
+            self._closing = ClosingSteps(self.name + CLOSING)
+        return self._closing
+
     def gate(self, name: str) -> None:
         """Adds a gate: every document is parked here until a person decides."""
         self._append(Step(name, _gate, kind="gate", options=Options(keep=False)))
@@ -190,6 +209,12 @@ class Pipeline:
 
     def __repr__(self) -> str:
         return f"<Pipeline {self.name}: {' → '.join(step.name for step in self.steps)}>"
+
+
+class ClosingSteps(Pipeline):
+    """What is done once when a batch is closed: a pipeline that is called to add a step."""
+
+    __call__ = Pipeline.step
 
 
 def _gate(doc: Document) -> None:

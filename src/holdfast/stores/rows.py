@@ -12,6 +12,9 @@ import msgspec
 from holdfast.core.codec import Kept, decode_json
 from holdfast.core.model import OPEN_STATES, WHOLE, Balance, Item
 
+GONE = ("done", "dead", "cancelled")
+"""The states that documents may be in when they are cleaned up, as the columns gone_* of a batch."""
+
 BIG = 64 * 1024
 """Values larger than this are kept as blobs, outside the rows."""
 
@@ -90,9 +93,9 @@ def from_json(text: str | None) -> Any:
     return None if text is None else decode_json(text)
 
 
-def balance(expected: int, counts: Iterable[tuple[str, str | None, int]]) -> Balance:
-    """Gives the balance of counts by state and step."""
-    by_state: dict[str, int] = defaultdict(int)
+def balance(expected: int, gone: Sequence[int], counts: Iterable[tuple[str, str | None, int]]) -> Balance:
+    """Gives the balance of counts by state and step, and of those that were cleaned up: done, dead and cancelled."""
+    by_state: dict[str, int] = defaultdict(int, zip(GONE, gone, strict=True))
     for state, _, count in counts:
         by_state[state] += count
     return Balance(expected, **by_state)

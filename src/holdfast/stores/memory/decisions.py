@@ -65,7 +65,7 @@ class Decisions(Base):
         now = self.now()
         with self._writing() as tables:
             row = tables.documents.get(document_id)
-            if row is None or row.state != "dead":
+            if row is None or row.state != "dead" or row.cleaned_at is not None:
                 return False
             waiting = self._change(row, state="waiting", due_at=now, attempts=0, crashes=0, reason="")
             self._write_journal(waiting, "redrive", who=who, now=now, detail={"reason": reason})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 
 from holdfast.core.codec import Kept
@@ -11,7 +11,7 @@ from holdfast.core.errors import UnknownDocument
 from holdfast.core.model import OPEN_STATES, Aside, Balance, Batch, Entry, Output, Plan, Standing, State, Worker
 from holdfast.core.plan import Shape
 from holdfast.stores.memory.base import Base
-from holdfast.stores.memory.tables import DocumentRow
+from holdfast.stores.memory.tables import BatchRow, DocumentRow
 
 
 class Ledger(Base):
@@ -36,7 +36,7 @@ class Ledger(Base):
             for batch in batches:
                 rows = [row for row in tables.documents.values() if row.batch_id == batch.id]
                 steps = Counter(step for row in rows if row.state in OPEN_STATES and (step := self._step_name(row)))
-                balance = _balance(batch.expected, rows)
+                balance = _balance([batch], rows)
                 answers.append(Batch(pipeline, batch.name, batch.state, batch.created_at, balance, dict(steps)))
             return answers
 
@@ -49,7 +49,7 @@ class Ledger(Base):
                 if row.pipeline_id == pipeline_id and batch in (None, row.name)
             }
             rows = [row for row in tables.documents.values() if row.batch_id in batches]
-            return _balance(sum(row.expected for row in batches.values()), rows)
+            return _balance(batches.values(), rows)
 
     def next_due(self, plan: Plan, *, batch: str | None = None) -> timedelta | None:
         now = self.now()
@@ -120,15 +120,22 @@ class Ledger(Base):
         with self._reading() as tables:
             return list(tables.journals[document_id].values())
 
+    def batch_journal(self, pipeline: str, batch: str) -> list[Entry]:
+        with self._reading() as tables:
+            named = self._batch(tables.pipelines.get(pipeline), batch)
+            return list(tables.batch_journals[named.id].values()) if named else []
+
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
         now = self.now()
         with self._reading() as tables:
             return [(row.worker, row.beat_at, row.is_stale(now)) for row in tables.workers.values() if not row.gone]
 
 
-def _balance(expected: int, rows: list[DocumentRow]) -> Balance:
+def _balance(batches: Collection[BatchRow], rows: list[DocumentRow]) -> Balance:
     counts = Counter[str](row.state for row in rows)
-    return Balance(expected, **counts)
+    for batch in batches:
+        counts.update(batch.gone)
+    return Balance(sum(batch.expected for batch in batches), **counts)
 
 
 def _by_id(row: object) -> int:

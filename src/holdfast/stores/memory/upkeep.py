@@ -25,18 +25,19 @@ class Upkeep(Base):
             held = [row for row in self._documents(plan) if row.state == "running"]
             orphans = [row for row in held if row.worker_id in silent or _is_overdue(row, now)]
             if orphans or gone:
-                self._bury(silent)
+                self._bury(silent, now)
             reclaimed = [
                 self._reclaim(row, who=who, verdict=verdict, overdue=row.worker_id not in silent, now=now)
                 for row in orphans
             ]
             return [self._standing(row) for row in reclaimed]
 
-    def _bury(self, silent: set[int]) -> None:
+    def _bury(self, silent: set[int], now: datetime) -> None:
         """Workers that are silent, or known to be gone, will not be listened to again."""
         workers = self._tables.workers
         for worker_id in silent & workers.keys():
-            workers[worker_id] = replace(workers[worker_id], gone=True)
+            if not workers[worker_id].gone:
+                workers[worker_id] = replace(workers[worker_id], gone_at=now)
 
     def _reclaim(self, row: DocumentRow, *, who: str, verdict: Verdict, overdue: bool, now: datetime) -> DocumentRow:
         """Lets an orphan wait again, or makes it a dead letter. What its worker still writes will match nothing."""

@@ -15,7 +15,9 @@ import pytest
 
 _PARTS = (
     "base",
+    "batches",
     "claims",
+    "cleanup",
     "commits",
     "decisions",
     "effects",
@@ -32,7 +34,20 @@ _PARTS = (
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from holdfast.testing.conformance.base import Conformance, Desk, OpenStore  # noqa: E402
+from holdfast.testing.conformance.batches import (  # noqa: E402
+    CensusConformance,
+    CloseConformance,
+    ClosingConformance,
+    ReportConformance,
+    SealConformance,
+)
 from holdfast.testing.conformance.claims import AttemptConformance, ClaimConformance, SuspectConformance  # noqa: E402
+from holdfast.testing.conformance.cleanup import (  # noqa: E402
+    BlobConformance,
+    CleanupConformance,
+    CleanupRaceConformance,
+    RetentionConformance,
+)
 from holdfast.testing.conformance.commits import CheckConformance, CommitConformance, FenceConformance  # noqa: E402
 from holdfast.testing.conformance.decisions import (  # noqa: E402
     CancelConformance,
@@ -86,7 +101,16 @@ class StoreConformance(
     CancelConformance,
     RedriveConformance,
     WakeConformance,
+    CensusConformance,
+    SealConformance,
+    CloseConformance,
+    ClosingConformance,
+    ReportConformance,
+    CleanupConformance,
+    RetentionConformance,
+    BlobConformance,
     RaceConformance,
+    CleanupRaceConformance,
 ):
     """All that a store has to do."""
 
@@ -94,10 +118,16 @@ class StoreConformance(
 __all__ = [
     "AsideConformance",
     "AttemptConformance",
+    "BlobConformance",
     "CancelConformance",
+    "CensusConformance",
     "ChangeConformance",
     "CheckConformance",
     "ClaimConformance",
+    "CleanupConformance",
+    "CleanupRaceConformance",
+    "CloseConformance",
+    "ClosingConformance",
     "CommitConformance",
     "Conformance",
     "DecisionConformance",
@@ -117,7 +147,10 @@ __all__ = [
     "RaceConformance",
     "RedriveConformance",
     "RenameConformance",
+    "ReportConformance",
+    "RetentionConformance",
     "RewindConformance",
+    "SealConformance",
     "ShapeConformance",
     "StoreConformance",
     "SuspectConformance",

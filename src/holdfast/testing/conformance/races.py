@@ -19,7 +19,7 @@ ROUNDS = 15
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[Callable[[Callable[[int], T]], list[T]]]:
+def at_once_in_threads(count: int) -> Iterator[Callable[[Callable[[int], T]], list[T]]]:
     """Gives a function that calls another in so many threads, all starting at the same moment."""
     barrier = threading.Barrier(count)
 
@@ -37,7 +37,7 @@ class RaceConformance(Conformance):
     def test_two_workers_never_claim_the_same_document(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other, desk.store, other]
         workers = [desk.enlist(f"w{number}") for number in range(4)]
-        with _threads(4) as at_once:
+        with at_once_in_threads(4) as at_once:
             for turn in range(ROUNDS):
                 desk.submit(*(f"doc-{turn}-{number}" for number in range(10)))
                 claimed = at_once(lambda n: stores[n].claim(desk.plan, workers[n], limit=4))
@@ -48,7 +48,7 @@ class RaceConformance(Conformance):
     def test_of_two_that_commit_the_same_move_one_is_accepted(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other]
         desk.submit(*(f"doc-{turn}" for turn in range(ROUNDS)))
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for claim in desk.claim():
                 move = desk.forward(claim, items=[Item("extract", 0, "1")])
                 answers = at_once(lambda n: stores[n].commit(desk.plan, [move])[0])  # noqa: B023
@@ -62,7 +62,7 @@ class RaceConformance(Conformance):
         def reclaim(worker_id: int) -> str:
             return "reclaimed" if other.reclaim(desk.plan, who="bob", verdict=waits, gone=[worker_id]) else "nothing"
 
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for turn in range(ROUNDS):
                 worker = desk.enlist(f"w{turn}")
                 desk.submit(f"doc-{turn}", priority=turn)
@@ -82,14 +82,14 @@ class RaceConformance(Conformance):
                 desk.commit(desk.forward(claim))
 
         desk.submit(*(f"doc-{turn}" for turn in range(ROUNDS)))
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for claim in desk.claim():
                 at_once(lambda n: either(n, claim))  # noqa: B023
                 assert desk.standing(claim.key).state == "cancelled"
 
     def test_an_orphan_is_reclaimed_by_one(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other, desk.store, other]
-        with _threads(4) as at_once:
+        with at_once_in_threads(4) as at_once:
             for turn in range(ROUNDS):
                 worker = desk.enlist(f"w{turn}")
                 desk.submit(f"doc-{turn}", priority=turn)
@@ -103,7 +103,7 @@ class RaceConformance(Conformance):
     def test_a_gate_is_passed_once(self, gated: Desk, other: Store) -> None:
         stores = [gated.store, other]
         gated.submit(*(f"doc-{turn}" for turn in range(ROUNDS)))
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for claim in gated.claim():
                 gated.park(claim, at="review")
                 passed = at_once(
@@ -114,7 +114,7 @@ class RaceConformance(Conformance):
 
     def test_a_limit_holds_over_many_workers(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other, desk.store, other]
-        with _threads(4) as at_once:
+        with at_once_in_threads(4) as at_once:
             for turn in range(ROUNDS):
                 desk.submit(*(f"doc-{turn}-{number}" for number in range(4)))
                 claims = desk.claim()
@@ -125,7 +125,7 @@ class RaceConformance(Conformance):
 
     def test_the_same_submit_from_two_places_takes_documents_in_once(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other]
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for turn in range(ROUNDS):
                 batch = f"batch-{turn}"
                 documents = _documents(turn)
@@ -148,7 +148,7 @@ class RaceConformance(Conformance):
             mine = claims[number * 10 : number * 10 + 10]
             return [stores[number].commit(desk.plan, [desk.forward(claim, effect=count)])[0] for claim in mine]
 
-        with _threads(4) as at_once:
+        with at_once_in_threads(4) as at_once:
             answers = at_once(work)
         assert answers == [[ACCEPTED] * 10] * 4
         assert desk.sql("select n from counter") == [(40,)]
@@ -179,7 +179,7 @@ class RaceConformance(Conformance):
                 finished.set()
             return True
 
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             assert at_once(either) == [True, True]
         assert desk.balance().done == 30
 

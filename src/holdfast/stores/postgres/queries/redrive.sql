@@ -1,5 +1,6 @@
--- A dead letter is tried again from its checkpoint.
+-- A dead letter is tried again from its checkpoint, unless what it kept was cleaned up.
 update hf_document
    set state = 'waiting', due_at = coalesce(%(now)s::timestamptz, now()), attempts = 0, crashes = 0, reason = ''
  where id = %(id)s
    and state = 'dead'
+   and cleaned_at is null

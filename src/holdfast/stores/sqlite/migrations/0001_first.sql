@@ -76,8 +76,9 @@ create table hf_worker (
   gone_at integer
 );
 
+-- No number is given twice: a worker that still knows a document which was cleaned up must not find another one there.
 create table hf_document (
-  id integer primary key,
+  id integer primary key autoincrement,
   pipeline_id integer not null references hf_pipeline,
   batch_id integer not null references hf_batch,
   plan_id integer not null references hf_plan,
@@ -114,7 +115,8 @@ create table hf_document (
   check (state <> 'waiting' or due_at is not null),
   check (state = 'running' or deadline_at is null),
   check (state <> 'running' or claimed_at is not null),
-  check (state = 'dead' or accepted_by is null)
+  check (state = 'dead' or accepted_by is null),
+  check (state in ('done', 'dead', 'cancelled') or cleaned_at is null)
 );
 
 -- What claiming, reclaiming and waking need. A move touches none of them.
