@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from holdfast.core.batches import BatchReport
 from holdfast.core.model import Claim, Standing, Worker
 from holdfast.core.moves import Ending, Move
 
@@ -68,5 +69,13 @@ class Retired(Struct, frozen=True):
     worker: Worker
 
 
-Event = Enlisted | Claimed | Committed | GaveBack | LostClaim | Reclaimed | Rewound | Stopping | Retired
+class BatchClosed(Struct, frozen=True):
+    """A batch is closed and its closing steps, if it has any, are done."""
+
+    pipeline: str
+    batch: str
+    report: BatchReport
+
+
+Event = Enlisted | Claimed | Committed | GaveBack | LostClaim | Reclaimed | Rewound | Stopping | Retired | BatchClosed
 Listener = Callable[[Event], object]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
-from holdfast.core.model import Claim
+from holdfast.core.model import Claim, Standing
 from holdfast.core.moves import Ending
 from holdfast.engine.events import (
+    BatchClosed,
     Claimed,
     Committed,
     Enlisted,
@@ -37,14 +39,21 @@ def log_events(event: Event) -> None:
         case LostClaim(claim):
             log.warning("%s of %s: another worker holds it now; nothing of ours was written", *_who(claim))
         case Reclaimed(standings):
-            for here in standings:
-                log.warning("%s of %s: reclaimed (%s), now %s", here.key, here.batch, here.reason, here.state)
+            _log_reclaimed(standings)
         case Rewound(claim, to, reason):
             log.warning("%s of %s: rewound to %s: %s", *_who(claim), to, reason)
         case Stopping(reason):
             log.info("stopping: %s", reason)
         case Retired(worker):
             log.info("worker %s is finished", worker.name)
+        case BatchClosed(pipeline, batch, report):
+            said = f"{report.in_all.done} done, {report.in_all.dead} dead, {report.in_all.cancelled} cancelled"
+            log.info("batch %s of %s is closed: %s of %d", batch, pipeline, said, report.expected)
+
+
+def _log_reclaimed(standings: Sequence[Standing]) -> None:
+    for here in standings:
+        log.warning("%s of %s: reclaimed (%s), now %s", here.key, here.batch, here.reason, here.state)
 
 
 def _log_ending(ending: Ending) -> None:

@@ -26,7 +26,7 @@ class Cleanup(Base):
                 return replace(so_far, goes_on_at=None)
             if named.id in tables.manifests:
                 del tables.manifests[named.id]
-            rows, key = self._slice(named, lambda _: True, so_far, limit)
+            rows, key = self._slice(named, _has_ended, so_far, limit)
             cleaned = self._add(so_far, rows, key)
             for row in rows:
                 self._forget(row)
@@ -63,7 +63,9 @@ class Cleanup(Base):
     def count_closed(self, pipeline: str, batch: str) -> Cleaned:
         with self._reading():
             named = self._ready_to_go(pipeline, batch)
-            return Cleaned(goes_on_at=None) if named is None else self._add(Cleaned(), self._in_order(named), None)
+            if named is None:
+                return Cleaned(goes_on_at=None)
+            return self._add(Cleaned(), [row for row in self._in_order(named) if _has_ended(row)], None)
 
     def count_finished(self, pipeline: str, batch: str, *, older: timedelta, with_errors: bool) -> Cleaned:
         now = self.now()
@@ -175,6 +177,10 @@ class Cleanup(Base):
         holders = {row.worker_id for row in tables.documents.values()}
         gone = {number: row.gone_at for number, row in tables.workers.items() if row.gone_at and number not in holders}
         return [number for number, gone_at in gone.items() if gone_at < before]
+
+
+def _has_ended(row: DocumentRow) -> bool:
+    return row.state in ("done", "dead", "cancelled")
 
 
 def _is_over(row: DocumentRow) -> bool:

@@ -3,5 +3,6 @@ select d.id, d.key, 1 + (select count(*) from hf_item i where i.document_id = d.
   from hf_document d
  where d.batch_id = :batch_id
    and d.key >= :start
+   and d.state in ('done', 'dead', 'cancelled')
  order by d.key
  limit :limit
