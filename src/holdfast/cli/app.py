@@ -9,9 +9,13 @@ import click
 
 from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
 from holdfast.cli.at_once import say_how_to_go_on
+from holdfast.cli.cleanup import cleanup
+from holdfast.cli.close import close
 from holdfast.cli.crashtest import crashtest
 from holdfast.cli.migrate import migrate
+from holdfast.cli.reconcile import reconcile
 from holdfast.cli.run import run
+from holdfast.cli.seal import seal
 from holdfast.cli.show import show
 from holdfast.cli.status import status
 from holdfast.cli.submit import submit
@@ -56,12 +60,13 @@ def app() -> None:
     \b
     Exit codes:
       0    fine
-      1    some documents are dead letters (run, work --drain); a kill changed the result (crashtest)
+      1    some documents are dead letters (run, work --drain); a kill changed the result (crashtest);
+           documents are missing (reconcile); a batch cannot be closed yet (close)
       2    the command or the pipeline is written wrongly
       3    the store cannot be used
       130  stopped by Ctrl-C, 143 by SIGTERM; the work is saved, and the same command goes on
     """
 
 
-for command in (run, submit, work, status, show, migrate, crashtest):
+for command in (run, submit, work, status, show, seal, reconcile, close, cleanup, migrate, crashtest):
     app.add_command(command)
