@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
-from holdfast.core.batches import BatchReport, Counted, DeadLetter
+from holdfast.core.batches import BatchReport, Counted, DeadLetter, percent
 
 EQUATION = ("done", "dead", "cancelled", "running", "waiting", "paused")
 BY_STEP = ("waiting", "running", "orphaned", "paused", "dead", "accepted", "cancelled")
@@ -20,7 +20,7 @@ body { margin: 0; background: #fff; color: var(--ink);
   font: 15px/1.55 "Segoe UI", "Helvetica Neue", Helvetica, Arial, "Liberation Sans", sans-serif; }
 main { max-width: 860px; margin: 0 auto; padding: 56px 40px 72px; }
 header { border-bottom: 2px solid var(--ink); padding-bottom: 20px; }
-.kind { margin: 0; color: var(--soft); font-size: 13px; letter-spacing: .08em; text-transform: uppercase; }
+.kind { margin: 0; color: var(--soft); font-size: 13px; letter-spacing: .02em; }
 h1 { margin: 4px 0 6px; font: 600 34px/1.2 Georgia, "Times New Roman", "Liberation Serif", serif;
   overflow-wrap: anywhere; }
 p.said { margin: 0 0 10px; color: var(--soft); }
@@ -39,7 +39,8 @@ h2 { margin: 40px 0 12px; font: 600 20px/1.3 Georgia, "Times New Roman", "Libera
 .equation i { padding-bottom: 20px; color: var(--soft); font-style: normal; }
 .notes { margin: 16px 0 0; padding: 0; list-style: none; color: var(--soft); }
 table { width: 100%; border-collapse: collapse; font-size: 13.5px; }
-th { padding: 7px 10px; border-bottom: 1px solid var(--ink); text-align: left; font-weight: 600; }
+th { padding: 7px 10px; border-bottom: 1px solid var(--ink); text-align: left; font-weight: 600; white-space: nowrap; }
+table.wide th:first-child { width: 31%; }
 td { padding: 7px 10px; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
 th:first-child, td:first-child { padding-left: 0; }
 th:last-child, td:last-child { padding-right: 0; }
@@ -90,7 +91,7 @@ def _head(report: BatchReport) -> str:
     else:
         said = f"{report.state.capitalize()}, not closed. As it was on {_day(report.made_at)}"
     return (
-        f'<header>\n<p class="kind">Reconcile report · pipeline {escape(report.pipeline)}</p>\n'
+        f'<header>\n<p class="kind">Reconcile report &middot; pipeline {escape(report.pipeline)}</p>\n'
         f'<h1>{escape(report.batch)}</h1>\n<p class="said">{said}</p>\n</header>'
     )
 
@@ -102,7 +103,9 @@ def _balance(report: BatchReport) -> str:
     terms = "<i>+</i>".join(_term(getattr(counts, word), word) for word in EQUATION)
     notes = [
         f"Of the dead letters, {counts.accepted:,} accepted, {counts.not_accepted:,} not." if counts.dead else "",
-        f"{counts.orphaned:,} of the running have lost their worker." if counts.orphaned else "",
+        f"{_many(counts.orphaned, 'running document has', 'running documents have')} lost the worker."
+        if counts.orphaned
+        else "",
         f"{_many(report.asides, 'single item was', 'single items were')} set aside." if report.asides else "",
         f"{report.gone:,} of them were cleaned up before this report." if report.gone else "",
     ]
@@ -146,17 +149,17 @@ def _dead_letters(report: BatchReport) -> str:
     more = _more(total, len(rows))
     return (
         f"<h2>Dead letters <small>({total:,})</small></h2>\n"
-        + _table(["document", "what went wrong", "tries", "accepted by"], rows, numbers=(2,))
+        + _table(["document", "what went wrong", "tries", "accepted by"], rows, numbers=(2,), kind="wide")
         + more
     )
 
 
 def _dead_letter(one: DeadLetter) -> list[str]:
     where = f" at {escape(one.step)}" if one.step else ""
-    crashes = f" and {_many(one.crashes, 'crash', 'crashes')}" if one.crashes else ""
+    crashes = f"<br><small>{_many(one.crashes, 'crash', 'crashes')}</small>" if one.crashes else ""
     mark = f"<br><small>content {escape(one.fingerprint)}</small>" if one.fingerprint else ""
     return [
-        f"{escape(one.key)}{mark}",
+        f"{_path(one.key)}{mark}",
         f"{escape(one.reason or one.error)}<br><small>{escape(one.error)}{where}, {_day(one.moved_at)}</small>",
         f"{one.attempts:,}{crashes}",
         escape(one.accepted_by) or "<small>nobody</small>",
@@ -167,7 +170,7 @@ def _keys(heading: str, said: str, keys: Sequence[str], total: int | None = None
     count = len(keys) if total is None else total
     if not count:
         return ""
-    listed = "".join(f"<li>{escape(key)}</li>" for key in keys[:LISTED])
+    listed = "".join(f"<li>{_path(key)}</li>" for key in keys[:LISTED])
     note = f"<p class=said>{escape(said)}</p>\n" if said else ""
     shown = min(len(keys), LISTED)
     return f'<h2>{heading} <small>({count:,})</small></h2>\n{note}<ul class="keys">{listed}</ul>' + _more(count, shown)
@@ -183,7 +186,7 @@ def _record(report: BatchReport) -> str:
         ("Opened", _day(report.created_at)),
         ("Sealed", _day(report.sealed_at) if report.sealed_at else ""),
         ("Closed", _day(report.closed_at) if report.closed_at else ""),
-        ("Tolerated", f"{report.tolerance:.2%} of the documents" if report.tolerance else ""),
+        ("Tolerated", f"{percent(report.tolerance)} of the documents" if report.tolerance else ""),
         ("Steps", steps),
         ("Workers", escape(", ".join(report.workers))),
         ("holdfast", escape(report.holdfast)),
@@ -207,14 +210,19 @@ def _foot(report: BatchReport) -> str:
     )
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int]) -> str:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int], kind: str = "") -> str:
     def row(cells: Sequence[str], tag: str) -> str:
         marks = (" class=number" if place in numbers else "" for place in range(len(cells)))
         told = (f"<{tag}{mark}>{cell}</{tag}>" for mark, cell in zip(marks, cells, strict=True))
         return f"<tr>{''.join(told)}</tr>"
 
     listed = "".join(row(cells, "td") for cells in rows)
-    return f"<table>\n<thead>{row(heads, 'th')}</thead>\n<tbody>{listed}</tbody>\n</table>"
+    return f"<table class='{kind}'>\n<thead>{row(heads, 'th')}</thead>\n<tbody>{listed}</tbody>\n</table>"
+
+
+def _path(key: str) -> str:
+    """Gives a key that may be broken after a slash, as a path is."""
+    return escape(key).replace("/", "/<wbr>")
 
 
 def _many(number: int, one: str, many: str) -> str:

@@ -297,7 +297,7 @@ def _too_dead(found: Reconciliation, tolerate: float, dead: Sequence[str]) -> li
     if found.not_accepted <= tolerated(found.expected, tolerate):
         return []
     where = f"{found.pipeline} --batch {found.batch}"
-    more = f", more than the {tolerate:.2%} that are tolerated" if tolerate else ""
+    more = f", more than the {percent(tolerate)} that are tolerated" if tolerate else ""
     return [
         f"{found.not_accepted:,} dead letters not accepted{more}: {some(dead, found.not_accepted)}",
         f"  try them again: holdfast dead redrive {where}; or accept them by name: holdfast dead accept {where}",
@@ -311,7 +311,12 @@ def tolerated(expected: int, share: float) -> int:
 
 def by_tolerance(share: float) -> str:
     """Says who accepted a dead letter that nobody did by name."""
-    return f"tolerance of {share:.2%}"
+    return f"tolerance of {percent(share)}"
+
+
+def percent(share: float) -> str:
+    """Gives a share as people read it: 5%, 0.25%."""
+    return f"{share * 100:.10g}%"
 
 
 def some(keys: Sequence[str], in_all: int | None = None) -> str:
