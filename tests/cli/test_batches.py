@@ -143,7 +143,7 @@ def test_a_refused_close_says_what_is_missing_and_changes_nothing(holdfast: Run,
     result = holdfast("close", "papers.py", "default")
     assert result.exit_code == 1
     assert "it is open: seal it first, holdfast seal papers default" in result.stderr
-    assert "1 dead letters not accepted: docs/bad.txt" in result.stderr
+    assert "1 dead letter not accepted: docs/bad.txt" in result.stderr
     assert "open" in holdfast("status").stdout
 
 

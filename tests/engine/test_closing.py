@@ -114,7 +114,7 @@ def test_a_closing_step_that_fails_is_tried_again_by_closing_again(store: Store,
 
 def test_a_share_of_its_own_goes_before_the_pipelines(store: Store, papers: holdfast.Pipeline) -> None:
     ready(papers, store, "a", "b", "bad")
-    with pytest.raises(holdfast.CloseRefused, match="1 dead letters not accepted: bad"):
+    with pytest.raises(holdfast.CloseRefused, match="1 dead letter not accepted: bad"):
         holdfast.close(papers, store, batch="march", who="cat", tolerate=0.0)
     assert holdfast.close(papers, store, batch="march", who="cat").state == "closed"
 

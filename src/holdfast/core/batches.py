@@ -297,9 +297,10 @@ def _too_dead(found: Reconciliation, tolerate: float, dead: Sequence[str]) -> li
     if found.not_accepted <= tolerated(found.expected, tolerate):
         return []
     where = f"{found.pipeline} --batch {found.batch}"
+    letters = "letter" if found.not_accepted == 1 else "letters"
     more = f", more than the {percent(tolerate)} that are tolerated" if tolerate else ""
     return [
-        f"{found.not_accepted:,} dead letters not accepted{more}: {some(dead, found.not_accepted)}",
+        f"{found.not_accepted:,} dead {letters} not accepted{more}: {some(dead, found.not_accepted)}",
         f"  try them again: holdfast dead redrive {where}; or accept them by name: holdfast dead accept {where}",
     ]
 
