@@ -13,6 +13,7 @@ from holdfast.core.errors import CloseRefused
 from holdfast.core.model import Item
 from holdfast.core.moves import ACCEPTED
 from holdfast.stores import open_store
+from holdfast.stores.sqlite.base import SQL
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance.base import SECOND, Desk
 from holdfast.testing.conformance.batches import close, sealed
@@ -152,3 +153,13 @@ def _until_somebody_waits(url: str) -> None:
         waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
         while db.execute(waits).fetchone() == (0,):
             pass
+
+
+def test_forgetting_workers_does_not_look_through_all_documents(desk: Desk, url: str) -> None:
+    """SQLite would, for each of them, if documents referred to workers by a foreign key."""
+    if not url.startswith("sqlite"):
+        pytest.skip("SQLite's foreign keys")
+    keys = desk.sql("pragma foreign_key_list(hf_document)")
+    assert "hf_worker" not in {row[2] for row in keys}
+    plan = desk.sql("explain query plan " + SQL["delete_workers"].replace(":before", "0"))
+    assert not [row[3] for row in plan if row[3].startswith("SCAN") and "hf_worker" not in row[3]]

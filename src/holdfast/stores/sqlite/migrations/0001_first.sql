@@ -77,6 +77,7 @@ create table hf_worker (
 );
 
 -- No number is given twice: a worker that still knows a document which was cleaned up must not find another one there.
+-- worker_id is no foreign key: to forget a worker, SQLite would look through all documents.
 create table hf_document (
   id integer primary key autoincrement,
   pipeline_id integer not null references hf_pipeline,
@@ -95,7 +96,7 @@ create table hf_document (
   cursor text,
   moves integer not null default 0 check (moves >= 0),
   fence integer not null default 0 check (fence >= 0),
-  worker_id integer references hf_worker,
+  worker_id integer,
   attempts integer not null default 0 check (attempts >= 0),
   crashes integer not null default 0 check (crashes >= 0),
   due_at integer,
