@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.core.batches import BatchReport
 from holdfast.core.document import Document
 from holdfast.core.errors import (
     BodyError,
     CannotKeep,
+    CloseRefused,
     DefinitionError,
     DuplicateKey,
     HoldfastError,
@@ -26,6 +28,7 @@ from holdfast.core.step import At, Step
 from holdfast.engine.api import drain, submit, work
 from holdfast.engine.api import opened as open  # noqa: A004 - `holdfast.open` reads as what it does
 from holdfast.engine.budget import Budget
+from holdfast.engine.closing import close
 from holdfast.engine.explain import Explanation, explain
 from holdfast.engine.explain_batch import explain_batch
 from holdfast.engine.report import Report
@@ -33,9 +36,11 @@ from holdfast.engine.report import Report
 __all__ = [
     "At",
     "Balance",
+    "BatchReport",
     "BodyError",
     "Budget",
     "CannotKeep",
+    "CloseRefused",
     "Decision",
     "DefinitionError",
     "Document",
@@ -55,6 +60,7 @@ __all__ = [
     "Step",
     "StoreError",
     "Tx",
+    "close",
     "drain",
     "explain",
     "explain_batch",

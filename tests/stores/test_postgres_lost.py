@@ -16,6 +16,7 @@ from holdfast.core.moves import ACCEPTED, LOST, Tx
 from holdfast.stores.postgres import PostgresStore, connection
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance.base import PAPERS, Desk, after, waits
+from holdfast.testing.conformance.batches import CLOSING, close, sealed
 from holdfast.testing.postgres import Postgres, running_postgres
 from tests.support.proxy import Cut, Proxy, proxy
 
@@ -70,7 +71,7 @@ VERBS: dict[str, Callable[[Desk, Claim], Any]] = {
     "transaction": lambda desk, _: desk.sql("select 1"),
     "declare": lambda desk, _: desk.store.declare(PAPERS),
     "submit": lambda desk, _: desk.submit("new"),
-    "seal": lambda desk, _: desk.store.seal("papers", "march"),
+    "seal": lambda desk, _: desk.store.seal("papers", "march", who="cat"),
     "enlist": lambda desk, _: desk.enlist("bob"),
     "beat": lambda desk, _: desk.store.beat(desk.worker),
     "retire": lambda desk, _: desk.store.retire(desk.worker),
@@ -98,6 +99,13 @@ VERBS: dict[str, Callable[[Desk, Claim], Any]] = {
     "paces": lambda desk, _: desk.store.paces("papers"),
     "suspects_due": lambda desk, _: desk.store.suspects_due(desk.plan),
     "resume": lambda desk, claim: desk.store.resume(desk.plan, [claim.document_id], who="ann", reason=""),
+    "census": lambda desk, _: desk.store.census("papers"),
+    "missing": lambda desk, _: desk.store.missing("papers", "march"),
+    "report": lambda desk, _: desk.store.report("papers", "march"),
+    "batch_journal": lambda desk, _: desk.store.batch_journal("papers", "march"),
+    "cleanup_closed": lambda desk, _: desk.store.cleanup_closed("papers", "march", who="cat", limit=10),
+    "cleanup_blobs": lambda desk, _: desk.store.cleanup_blobs(limit=10),
+    "cleanup_workers": lambda desk, _: desk.store.cleanup_workers(older=timedelta(days=1)),
     "cancel": lambda desk, claim: desk.store.cancel([claim.document_id], who="ann", reason=""),
 }
 
@@ -319,3 +327,32 @@ def test_a_claim_goes_on_after_a_move_whose_answer_was_lost(far: Desk, wire: Pro
     assert far.commit(move) == [ACCEPTED]
     far.finish(after(claim, move))
     assert far.balance().done == 1
+
+
+# Closing and cleaning up
+
+
+@pytest.mark.parametrize("how", CUTS)
+def test_a_batch_is_closed_once_whenever_the_answer_is_lost(far: Desk, wire: Proxy, how: Cut) -> None:
+    closing = far.store.declare(CLOSING)
+    sealed(far, done="ab", dead="c")
+    wire.cut(how, COMMIT)
+    closed = far.store.close_batch(far.plan, "march", who="cat", reason="", tolerate=1.0, closing=closing)
+    assert wire.cuts == 1
+    assert closed.is_new
+    assert [line.verb for line in far.store.batch_journal("papers", "march")] == ["seal", "close"]
+    assert far.store.balance("papers.closing").expected == 1
+    assert far.store.report("papers", "march") == closed.report
+
+
+@pytest.mark.parametrize("how", CUTS)
+def test_a_slice_is_counted_once_whenever_the_answer_is_lost(far: Desk, wire: Proxy, how: Cut) -> None:
+    sealed(far, done="abc")
+    close(far)
+    far.store.cleanup_closed("papers", "march", who="cat", limit=10)
+    wire.cut(how, COMMIT)
+    cleaned = far.store.cleanup_closed("papers", "march", who="cat", limit=10)
+    assert wire.cuts == 1
+    assert cleaned.documents == 3
+    assert far.balance("march").done == far.balance("march").expected == 3
+    assert far.store.batch_journal("papers", "march")[-1].detail["documents"] == 3

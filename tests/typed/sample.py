@@ -82,6 +82,23 @@ def look(doc: Document) -> None:
     assert_type(next(extract(doc)), Page)
 
 
+@papers.closing
+def tally(doc: holdfast.Document) -> int:
+    return len(doc.key)
+
+
+@papers.closing(version=2)
+def notify(doc: holdfast.Document) -> str:
+    assert_type(doc.output(tally), int)
+    return doc.key
+
+
+def close() -> None:
+    with holdfast.open("memory://") as store:
+        report = holdfast.close(papers, store, batch="march", who="ann", reason="all in", tolerate=0.05)
+        assert_type(report, holdfast.BatchReport)
+
+
 def run() -> None:
     with holdfast.open("memory://") as store:
         holdfast.drain(papers, store, batch="march", threads=2, concurrency=10, listeners=[print])

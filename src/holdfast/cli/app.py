@@ -10,6 +10,8 @@ import click
 from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
 from holdfast.cli.at_once import say_how_to_go_on
 from holdfast.cli.check import check
+from holdfast.cli.cleanup import cleanup
+from holdfast.cli.close import close
 from holdfast.cli.crashtest import crashtest
 from holdfast.cli.dead import dead
 from holdfast.cli.decisions import cancel, pause, priority, resume, rewind
@@ -18,8 +20,10 @@ from holdfast.cli.metrics import metrics
 from holdfast.cli.migrate import migrate
 from holdfast.cli.orphans import orphans
 from holdfast.cli.plan import plan
+from holdfast.cli.reconcile import reconcile
 from holdfast.cli.review import review
 from holdfast.cli.run import run
+from holdfast.cli.seal import seal
 from holdfast.cli.show import show
 from holdfast.cli.status import status
 from holdfast.cli.submit import submit
@@ -65,8 +69,9 @@ def app() -> None:
     \b
     Exit codes:
       0    fine
-      1    some documents are dead letters (run, work --drain); a kill changed the result (crashtest); the documents
-           in the store cannot go on (check)
+      1    some documents are dead letters (run, work --drain); a kill changed the result (crashtest);
+           documents are missing (reconcile); a batch cannot be closed yet (close);
+           the documents in the store cannot go on (check)
       2    the command or the pipeline is written wrongly
       3    the store cannot be used
       130  stopped by Ctrl-C, 143 by SIGTERM; the work is saved, and the same command goes on
@@ -76,6 +81,7 @@ def app() -> None:
 COMMANDS = (
     *(plan, check, run, submit, work, status, show, explain),
     *(dead, review, orphans, cancel, pause, resume, priority, rewind),
+    *(seal, reconcile, close, cleanup),
     *(metrics, migrate, crashtest),
 )
 for command in COMMANDS:

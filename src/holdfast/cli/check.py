@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from holdfast.cli.asked import REFUSED, Asked, common
+from holdfast.cli.asked import NOT_IN_ORDER, Asked, common
 from holdfast.cli.pipelines import load
 from holdfast.cli.plan import redo_command, told_stale
 from holdfast.cli.stores import store_to_foresee
@@ -31,7 +31,7 @@ def check(context: click.Context, asked: Asked, *, pipeline: str) -> None:
             forecast = foresee(loaded.pipeline, store)
         except PlanRefused as refused:
             _refuse(asked, loaded.pipeline.name, refused)
-            context.exit(REFUSED)
+            context.exit(NOT_IN_ORDER)
     _accept(asked, forecast, redo_command(asked, pipeline))
 
 

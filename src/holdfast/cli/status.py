@@ -12,8 +12,10 @@ import msgspec
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.words import ago, count, moment, one_line, short, table
+from holdfast.core.batches import CLOSING
 from holdfast.core.model import Batch, Standing, Worker
 from holdfast.core.plan import Shape
+from holdfast.engine.closing import closing_document
 from holdfast.engine.hosts import is_gone
 from holdfast.stores.protocol import Store
 
@@ -32,7 +34,7 @@ def status(asked: Asked, *, pipeline: str | None, batch: str | None) -> None:
     It reads the store only. PIPELINE is a pipeline's name (or its file); all of them otherwise.
     """
     with store_that_exists(asked) as store:
-        names = [known_pipeline(store, pipeline)] if pipeline else store.pipelines()
+        names = [known_pipeline(store, pipeline)] if pipeline else _pipelines(store)
         if batch:
             for name in names if pipeline else names[:1]:
                 known_batch(store, name, batch)
@@ -44,6 +46,11 @@ def status(asked: Asked, *, pipeline: str | None, batch: str | None) -> None:
             _tell(asked, found, workers, store.now())
 
 
+def _pipelines(store: Store) -> list[str]:
+    """Names all pipelines but closing steps, which are told of with the batches that they close."""
+    return [name for name in store.pipelines() if not name.endswith(CLOSING)]
+
+
 class Overview:
     """One pipeline: its batches, and its newest dead letters."""
 
@@ -52,6 +59,7 @@ class Overview:
         self.shape: Shape | None = store.shape(pipeline)
         self.batches: list[Batch] = [one for one in store.batches(pipeline) if batch in (None, one.name)]
         self.paces = store.paces(pipeline)
+        self.closing: dict[str, Standing] = _closing(store, pipeline, self.batches)
         any_dead = any(one.balance.dead for one in self.batches)
         self.dead: list[Standing] = (
             store.standings(pipeline, batch=batch, state="dead", limit=NEWEST) if any_dead else []
@@ -68,6 +76,7 @@ class Overview:
             click.echo(line)
         for one in self.batches:
             self._tell_steps(one)
+            self._tell_closing(asked, one)
         self._tell_paces()
         self._tell_dead(asked, now)
 
@@ -88,6 +97,13 @@ class Overview:
         paces = {step: self.paces[step] for step in order if step in self.paces}
         return {step: seconds / documents for step, (documents, seconds) in paces.items() if documents}
 
+    def _tell_closing(self, asked: Asked, one: Batch) -> None:
+        if (last := self.closing.get(one.name)) is None:
+            return
+        why = f": {one_line(last.reason, 160)}" if last.reason else ""
+        click.echo(f"  {one.name} is closed, its closing steps are {last.state} at {last.checkpoint.step}{why}")
+        click.echo(f"    go on: {asked.command('close', f'{self.pipeline}.py', one.name)}")
+
     def _tell_dead(self, asked: Asked, now: datetime) -> None:
         if not self.dead:
             return
@@ -98,6 +114,14 @@ class Overview:
             where = f"{one.batch}/{one.key}" if len(self.batches) > 1 else one.key
             click.echo(f"    {where} at {one.checkpoint.step}, {ago(one.moved_at, now)}: {one_line(one.reason, 160)}")
         click.echo(f"    the whole story: {asked.command('show', self.dead[0].key)}")
+
+
+def _closing(store: Store, pipeline: str, batches: Sequence[Batch]) -> dict[str, Standing]:
+    """Finds the closing steps that are not done, of batches that are closed."""
+    if not any(one.state == "closed" for one in batches) or not store.balance(pipeline + CLOSING).expected:
+        return {}
+    steps = {one.name: closing_document(store, pipeline, one.name) for one in batches if one.state == "closed"}
+    return {name: last for name, last in steps.items() if last is not None and last.state != "done"}
 
 
 def _balances(batches: Sequence[Batch]) -> list[str]:
@@ -145,7 +169,7 @@ def _as_json(asked: Asked, found: Sequence[Overview], workers: Sequence[tuple[Wo
             {
                 "pipeline": one.pipeline,
                 "steps": one.shape.names if one.shape else [],
-                "batches": [_batch(batch) for batch in one.batches],
+                "batches": [_batch(batch, one.closing.get(batch.name)) for batch in one.batches],
                 "paces": {
                     step: {"documents": documents, "seconds": seconds}
                     for step, (documents, seconds) in one.paces.items()
@@ -181,7 +205,7 @@ def _gone(worker: Worker, stale: object) -> bool:
     return bool(stale) or is_gone(worker)
 
 
-def _batch(batch: Batch) -> dict[str, Any]:
+def _batch(batch: Batch, closing: Standing | None) -> dict[str, Any]:
     balance = msgspec.structs.asdict(batch.balance) | {"balances": batch.balance.balances}
     return {
         "batch": batch.name,
@@ -189,4 +213,5 @@ def _batch(batch: Batch) -> dict[str, Any]:
         "created_at": batch.created_at,
         **balance,
         "at_step": batch.at_step,
+        "closing": None if closing is None else {"state": closing.state, "step": closing.checkpoint.step},
     }

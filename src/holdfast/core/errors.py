@@ -6,6 +6,7 @@ HoldfastError
 ├── DuplicateKey           one submit named the same document twice
 ├── UnknownBatch           no batch of that name
 ├── UnknownDocument        no document of that name
+├── CloseRefused           a batch cannot be closed yet
 ├── LeaseLost              another worker holds the document now; nothing was written
 ├── StoreError
 │   ├── SchemaOutdated     run `holdfast migrate`
@@ -60,6 +61,10 @@ class UnknownBatch(HoldfastError):
 
 class UnknownDocument(HoldfastError):
     """There is no document of that name in that batch."""
+
+
+class CloseRefused(HoldfastError):
+    """A batch cannot be closed yet. The message says exactly what is missing, and the commands."""
 
 
 class LeaseLost(HoldfastError):

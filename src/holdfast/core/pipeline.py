@@ -8,6 +8,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace
 
+from holdfast.core.batches import CLOSING
 from holdfast.core.decorators import OverItems, OverWindows, Plain
 from holdfast.core.definition import (
     kind_of,
@@ -31,16 +32,28 @@ T = TypeVar("T")
 class Pipeline:
     """A name and an ordered list of steps. The order is the order in which they are written.
 
-    renamed  which steps of earlier versions go on under which names
-    orphans  what workers do with documents of a worker that is gone, or whose step is overdue: "requeue" them to be
-             tried again as often as their step allows, "fail" them as dead letters at once, or keep them for "review"
+    renamed    which steps of earlier versions go on under which names
+    orphans    what workers do with documents of a worker that is gone, or whose step is overdue: "requeue" them to be
+               tried again as often as their step allows, "fail" them as dead letters at once, or keep them for "review"
+    tolerates  the share of a batch's documents that may be dead letters, accepted by nobody, when it is closed
     """
 
-    def __init__(self, name: str, *, renamed: Mapping[str, str] | None = None, orphans: Strategy = "requeue") -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        renamed: Mapping[str, str] | None = None,
+        orphans: Strategy = "requeue",
+        tolerates: float = 0.0,
+    ) -> None:
         refuse_bad_name(name, "a pipeline's name")
         refuse_bad_strategy(name, orphans)
+        if not 0 <= tolerates <= 1:
+            raise DefinitionError(f"pipeline {name!r}: tolerates={tolerates} is no share; 0.05 is five in a hundred")
         self.name = name
         self.orphans: Strategy = orphans
+        self.tolerates = tolerates
+        self._closing: ClosingSteps | None = None
         self.steps: list[AnyStep] = []
         self._renamed = dict(renamed or {})
         self._places: dict[str, int] = {}
@@ -138,6 +151,17 @@ class Pipeline:
         decorator = Plain if "over" not in options else OverWindows if options.get("size") else OverItems
         return decorator(lambda body: self._add(body, options))
 
+    @property
+    def closing(self) -> ClosingSteps:
+        """Adds a closing step, as `step` does; `@papers.closing`, with or without options.
+
+        Closing steps are a pipeline of their own, with one document for each batch that is closed: its key is the
+        batch's name, its payload the summary of the batch's report.
+        """
+        if self._closing is None:
+            self._closing = ClosingSteps(self.name + CLOSING)
+        return self._closing
+
     @overload
     def gate(self, name: str) -> AnyStep: ...
     @overload
@@ -220,6 +244,12 @@ class Pipeline:
 
     def __repr__(self) -> str:
         return f"<Pipeline {self.name}: {' → '.join(step.name for step in self.steps)}>"
+
+
+class ClosingSteps(Pipeline):
+    """What is done once when a batch is closed: a pipeline that is called to add a step."""
+
+    __call__ = Pipeline.step
 
 
 def _gate(doc: Document) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holdfast.core.batches import BatchReport
 from holdfast.core.model import Claim, Standing, Worker
 from holdfast.core.moves import Ending, Move
 from holdfast.stores.protocol import Paces
@@ -91,7 +92,26 @@ class Retired(Struct, frozen=True):
     worker: Worker
 
 
+class BatchClosed(Struct, frozen=True):
+    """A batch is closed and its closing steps, if it has any, are done."""
+
+    pipeline: str
+    batch: str
+    report: BatchReport
+
+
 Event = (
-    Enlisted | Claimed | Committed | GaveBack | LostClaim | Reclaimed | Decided | Rewound | Paced | Stopping | Retired
+    Enlisted
+    | Claimed
+    | Committed
+    | GaveBack
+    | LostClaim
+    | Reclaimed
+    | Decided
+    | Rewound
+    | Paced
+    | Stopping
+    | Retired
+    | BatchClosed
 )
 Listener = Callable[[Event], object]

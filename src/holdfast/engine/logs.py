@@ -4,7 +4,7 @@ Every record has a sentence for people and, for programs, fields of stable names
 to what. `JsonFormatter` writes both as one line.
 
 event        one of enlisted, claimed, committed, done, parked, fail, defer, release, pause, lost, reclaimed, decided,
-             rewound, paced, stopping, retired
+             rewound, paced, stopping, retired, closed
 pipeline     the pipeline's name
 worker       the name of the worker that speaks
 batch, key   the document
@@ -36,6 +36,7 @@ import msgspec
 from holdfast.core.model import Checkpoint, Claim, Standing
 from holdfast.core.moves import Ending, Move
 from holdfast.engine.events import (
+    BatchClosed,
     Claimed,
     Committed,
     Decided,
@@ -111,6 +112,10 @@ def _log_what_matters(event: Event, by: dict[str, Any]) -> None:
             _say(WARNING, "rewound", said, **by, **_claimed(claim) | {"step": to, "cursor": None, "reason": reason})
         case Stopping(reason):
             _say(INFO, "stopping", f"stopping: {reason}", reason=reason, **by)
+        case BatchClosed(pipeline, batch, report):
+            counts = f"{report.in_all.done} done, {report.in_all.dead} dead, {report.in_all.cancelled} cancelled"
+            said = f"batch {batch} of {pipeline} is closed: {counts} of {report.expected}"
+            _say(INFO, "closed", said, pipeline=pipeline, batch=batch, documents=report.expected)
         case _:
             pass
 

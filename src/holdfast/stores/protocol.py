@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypedDict, Unpack
 
+from holdfast.core.batches import NOTHING_YET, BatchReport, Cleaned, Closing, Reconciliation
 from holdfast.core.causes import Cause, Holder
 from holdfast.core.codec import Kept
 from holdfast.core.model import (
@@ -225,6 +226,9 @@ class Ledger(Protocol):
     def journal(self, document_id: int) -> list[Entry]:
         """Gives a document's journal, oldest first."""
 
+    def batch_journal(self, pipeline: str, batch: str) -> list[Entry]:
+        """Gives a batch's own journal, oldest first: who sealed, closed and cleaned it up. None of its documents'."""
+
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
         """Gives the workers that were not retired: with their last heartbeat, and whether it is stale."""
 
@@ -260,7 +264,10 @@ class Ledger(Protocol):
 
 
 class Upkeep(Protocol):
-    """Puts right what time and crashes left behind. Every worker repeats it."""
+    """Puts right what time and crashes left behind, which every worker repeats; and deletes what nobody needs any more.
+
+    Each call of a cleanup is one short transaction, and answers how to go on.
+    """
 
     def reclaim(self, plan: Plan, *, who: str, verdict: Verdict, gone: Sequence[int] = ()) -> list[Standing]:
         """Takes documents from workers that are stale or known to be gone, and from steps that are overdue."""
@@ -281,6 +288,50 @@ class Upkeep(Protocol):
 
     def pace(self, plan: Plan, spent: Paces) -> None:
         """Adds to the history of steps what their bodies took since the last time. A lost answer adds nothing twice."""
+
+    def cleanup_closed(
+        self, pipeline: str, batch: str, *, who: str, limit: int, so_far: Cleaned = NOTHING_YET
+    ) -> Cleaned:
+        """Deletes documents of a closed batch whose closing steps are done, and counts them as gone meanwhile.
+
+        At most about `limit` rows, but at least one document with all that it has. The batch's row, report and own
+        journal stay. Other batches are left alone.
+        """
+
+    def cleanup_finished(
+        self,
+        pipeline: str,
+        batch: str,
+        *,
+        who: str,
+        older: timedelta,
+        with_errors: bool,
+        limit: int,
+        so_far: Cleaned = NOTHING_YET,
+    ) -> Cleaned:
+        """Deletes what is kept for documents that ended long ago, in a batch that is not closed. Their rows stay.
+
+        Those that are done, and never failed nor set an item aside; with errors also the others that are done, the
+        cancelled, and dead letters that were accepted.
+        """
+
+    def count_closed(self, pipeline: str, batch: str) -> Cleaned:
+        """Counts what `cleanup_closed` would delete, called again and again."""
+
+    def count_finished(self, pipeline: str, batch: str, *, older: timedelta, with_errors: bool) -> Cleaned:
+        """Counts what `cleanup_finished` would delete, called again and again."""
+
+    def cleanup_blobs(self, *, limit: int, after: bytes = b"") -> tuple[int, bytes | None]:
+        """Deletes big values that no item refers to, of a day ago or earlier. Answers how many, and where to go on."""
+
+    def count_blobs(self) -> int:
+        """Counts the big values that `cleanup_blobs` would delete now, called again and again."""
+
+    def cleanup_workers(self, *, older: timedelta) -> int:
+        """Forgets workers that are gone for longer, and hold nothing. Those silent for longer are given up first."""
+
+    def count_workers(self, *, older: timedelta) -> int:
+        """Counts the workers that `cleanup_workers` would forget."""
 
 
 class Decisions(Protocol):
@@ -332,7 +383,8 @@ class Decisions(Protocol):
     ) -> list[int]:
         """Lets dead letters be tried again from their checkpoints: the first after a while, the next `every` so long.
 
-        Over many slices, `after` is `every` times the number of those that were redriven before.
+        Over many slices, `after` is `every` times the number of those that were redriven before. Those whose items
+        were cleaned up are left alone: they can be rewound to the first step.
         """
 
     def accept(self, document_ids: Sequence[int], *, who: str, reason: str) -> list[int]:
@@ -355,8 +407,30 @@ class Decisions(Protocol):
 class Batches(Protocol):
     """Keeps documents together that belong together, and counts them."""
 
-    def seal(self, pipeline: str, batch: str) -> None:
-        """Closes a batch to new documents, or raises UnknownBatch."""
+    def seal(self, pipeline: str, batch: str, *, who: str, reason: str = "") -> bool:
+        """Closes a batch to new documents, or raises UnknownBatch. Answers False when it was sealed before."""
+
+    def census(self, pipeline: str, batch: str | None = None) -> list[Reconciliation]:
+        """Counts where the documents of one batch, or of each, are, in one query. Oldest batch first."""
+
+    def missing(self, pipeline: str, batch: str) -> list[str]:
+        """Names the documents that were taken in and are not there any more, though nobody cleaned them up.
+
+        It walks the whole manifest: ask when the batch does not balance.
+        """
+
+    def report(self, pipeline: str, batch: str) -> BatchReport:
+        """Gives the report that a closed batch left; of another, one of this moment. Raises UnknownBatch."""
+
+    def close_batch(
+        self, plan: Plan, batch: str, *, who: str, reason: str, tolerate: float = 0.0, closing: Plan | None = None
+    ) -> Closing:
+        """Closes a batch for good, files its report, and begins its closing steps; or raises CloseRefused.
+
+        It has to be sealed, to balance, and to have nothing open; its dead letters have to be accepted by name, or to
+        be no more than the share `tolerate` of what it expects, which accepts them. All of it is one transaction. A
+        batch that is closed already answers the report it left.
+        """
 
 
 class Store(Intake, Work, Ledger, Upkeep, Decisions, Batches, Protocol):

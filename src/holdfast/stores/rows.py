@@ -16,6 +16,9 @@ from holdfast.core.model import OPEN_STATES, STATES, WHOLE, Balance, Item, State
 from holdfast.core.pins import Gathering, KnownPlan
 from holdfast.core.plan import Shape
 
+GONE = ("done", "dead", "cancelled")
+"""The states that documents may be in when they are cleaned up, as the columns gone_* of a batch."""
+
 BIG = 64 * 1024
 """Values larger than this are kept as blobs, outside the rows."""
 
@@ -100,9 +103,9 @@ def refuse_if_replaced(before: Sequence[Any], now: Sequence[Any]) -> None:
         raise StoreError("the document was completed anew while it was read; read it again")
 
 
-def balance(expected: int, counts: Iterable[tuple[str, str | None, int]]) -> Balance:
-    """Gives the balance of counts by state and step."""
-    by_state: dict[str, int] = defaultdict(int)
+def balance(expected: int, gone: Sequence[int], counts: Iterable[tuple[str, str | None, int]]) -> Balance:
+    """Gives the balance of counts by state and step, and of those that were cleaned up: done, dead and cancelled."""
+    by_state: dict[str, int] = defaultdict(int, zip(GONE, gone, strict=True))
     for state, _, count in counts:
         by_state[state] += count
     return Balance(expected, **by_state)

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from holdfast.core.codec import decode_json, encode_json
+from holdfast.core.codec import checked_json, decode_json, encode_json
 from holdfast.core.errors import StoreError, StoreGone
-from holdfast.core.model import Checkpoint, Entry, Plan, Standing
+from holdfast.core.model import Checkpoint, Entry, NewDocument, Plan, Standing
 from holdfast.core.moves import refuse_to_end
 from holdfast.core.pins import repinned
 from holdfast.core.plan import Shape
@@ -110,6 +110,12 @@ class Base:
         plain = decode_json(encode_json(detail))
         lines[len(lines)] = Entry(now, verb, who, row.generation, self._step_name(row), from_json(row.cursor), plain)
 
+    def _write_batch_journal(self, batch_id: int, verb: str, *, who: str, now: datetime, detail: Any) -> int:
+        """Writes one line about a batch itself. Answers its number, from 1."""
+        lines = self._tables.batch_journals[batch_id]
+        lines[len(lines)] = Entry(now, verb, who, 0, None, None, decode_json(encode_json(detail)))
+        return len(lines)
+
     def _drop_earlier_generations(self, row: DocumentRow) -> None:
         """A document that is done as a later generation needs what earlier ones kept and set aside no more."""
         tables = self._tables
@@ -127,6 +133,39 @@ class Base:
             return None
         steps = [step.id for step in self._tables.steps.values() if step.pipeline_id == row.pipeline_id]
         return {step_id: row.generation_of(step_id) for step_id in steps} if row.state == "done" else row.serves
+
+    def _take_in(
+        self, plan: Plan, into: BatchRow, new: Sequence[NewDocument], *, submission: int, part: int, now: datetime
+    ) -> None:
+        """Lets new documents begin. Their batch expects them, and its manifest names them."""
+        tables = self._tables
+        for one in new:
+            self._begin(plan, into, one, submission=submission, part=part, now=now)
+        tables.batches[into.id] = replace(into, expected=into.expected + len(new))
+        tables.manifests[into.id] = (*tables.manifests.get(into.id, ()), *[one.key for one in new])
+
+    def _begin(
+        self, plan: Plan, batch: BatchRow, one: NewDocument, *, submission: int, part: int, now: datetime
+    ) -> None:
+        """Lets a new document begin at the first step."""
+        document_id = self._tables.next_number("document")
+        self._tables.keys[batch.id, one.key] = document_id
+        self._tables.documents[document_id] = DocumentRow(
+            id=document_id,
+            pipeline_id=plan.pipeline_id,
+            batch_id=batch.id,
+            plan_id=plan.plan_id,
+            key=one.key,
+            payload=payload_of(one),
+            fingerprint=one.fingerprint,
+            submission=submission,
+            part=part,
+            priority=one.priority,
+            submitted_at=now,
+            moved_at=now,
+            step_id=plan.first,
+            due_at=now,
+        )
 
     def _documents(self, plan: Plan, batch: str | None = None) -> list[DocumentRow]:
         """Gives the documents of a pipeline, or of one batch, the oldest first."""
@@ -203,6 +242,11 @@ class Base:
             cleaned_at=row.cleaned_at,
             plan_id=row.plan_id,
         )
+
+
+def payload_of(one: NewDocument) -> str:
+    """Gives a document's payload as it is kept."""
+    return checked_json(one.payload, f"the payload of {one.key!r}")
 
 
 def from_json(text: str | None) -> Any:

@@ -2,21 +2,196 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.batches import (
+    MOST_LISTED,
+    BatchReport,
+    Closing,
+    Counted,
+    DeadLetter,
+    DocumentsHash,
+    Examined,
+    Reconciliation,
+    by_tolerance,
+    refuse_to_close,
+    report_of,
+)
+from holdfast.core.codec import encode_json
 from holdfast.core.errors import UnknownBatch
+from holdfast.core.model import NewDocument, Plan
+from holdfast.stores.counting import version
 from holdfast.stores.memory.base import Base
+from holdfast.stores.memory.tables import BatchRow, DocumentRow
 
 
 class Batches(Base):
     """Keeps documents together that belong together."""
 
-    def seal(self, pipeline: str, batch: str) -> None:
+    def seal(self, pipeline: str, batch: str, *, who: str, reason: str = "") -> bool:
+        now = self.now()
         with self._writing() as tables:
+            row = self._known_batch(pipeline, batch)
+            if row.state != "open":
+                return False
+            tables.batches[row.id] = replace(row, state="sealed", sealed_at=now)
+            detail = {"reason": reason, "was": "open", "state": "sealed"}
+            self._write_batch_journal(row.id, "seal", who=who, now=now, detail=detail)
+            return True
+
+    def census(self, pipeline: str, batch: str | None = None) -> list[Reconciliation]:
+        now = self.now()
+        with self._reading() as tables:
             pipeline_id = tables.pipelines.get(pipeline)
-            row = self._batch(pipeline_id, batch)
-            if row is None:
-                known = [one.name for one in tables.batches.values() if one.pipeline_id == pipeline_id]
-                raise UnknownBatch(pipeline, batch, known)
-            if row.state == "open":
-                tables.batches[row.id] = replace(row, state="sealed")
+            batches = sorted(tables.batches.values(), key=lambda row: row.id)
+            asked = [row for row in batches if row.pipeline_id == pipeline_id and batch in (None, row.name)]
+            return [self._census(pipeline, row, now) for row in asked]
+
+    def _census(self, pipeline: str, batch: BatchRow, now: datetime) -> Reconciliation:
+        rows = self._rows(batch)
+        by_step: dict[str, list[DocumentRow]] = {}
+        for row in rows:
+            if step := self._step_name(row):
+                by_step.setdefault(step, []).append(row)
+        return Reconciliation(
+            pipeline=pipeline,
+            batch=batch.name,
+            state=batch.state,
+            expected=batch.expected,
+            created_at=batch.created_at,
+            sealed_at=batch.sealed_at,
+            closed_at=batch.closed_at,
+            moved_at=max((row.moved_at for row in rows), default=None),
+            gone=sum(batch.gone.values()),
+            mark=sum(row.fence + row.generation for row in rows),
+            steps={step: Counted(**self._counts(some, now)) for step, some in sorted(by_step.items())},
+            **self._counts(rows, now, batch.gone),
+        )
+
+    def _counts(self, rows: Collection[DocumentRow], now: datetime, gone: dict[str, int] | None = None) -> Counter[str]:
+        counts = Counter[str](row.state for row in rows)
+        counts.update(gone or {})
+        counts["orphaned"] = sum(self._is_orphaned(row, now) for row in rows)
+        counts["accepted"] = sum(row.accepted_by is not None for row in rows) + (gone or {}).get("dead", 0)
+        return counts
+
+    def _is_orphaned(self, row: DocumentRow, now: datetime) -> bool:
+        if row.worker_id is None:
+            return False
+        worker = self._tables.workers.get(row.worker_id)
+        overdue = row.deadline_at is not None and row.deadline_at < now
+        return worker is None or worker.gone or worker.is_stale(now) or overdue
+
+    def missing(self, pipeline: str, batch: str) -> list[str]:
+        with self._reading():
+            return self._missing(self._known_batch(pipeline, batch))
+
+    def _missing(self, batch: BatchRow) -> list[str]:
+        keys = self._tables.keys
+        return sorted(key for key in self._tables.manifests.get(batch.id, ()) if (batch.id, key) not in keys)
+
+    def report(self, pipeline: str, batch: str) -> BatchReport:
+        now = self.now()
+        with self._reading():
+            row = self._known_batch(pipeline, batch)
+            if row.report is not None:
+                return msgspec.json.decode(row.report, type=BatchReport)
+            found = self._census(pipeline, row, now)
+            return report_of(found, self._examine(pipeline, row), self._dead_letters(row), made_at=now)
+
+    def _examine(self, pipeline: str, batch: BatchRow) -> Examined:
+        tables, rows = self._tables, self._rows(batch)
+        hashed = DocumentsHash()
+        hashed.add((row.key, row.fingerprint, row.generation, row.state) for row in rows)
+        ids = {row.id for row in rows}
+        plans = [row for row in tables.plans.values() if row.pipeline_id == tables.pipelines[pipeline]]
+        return Examined(
+            shape=max(plans, key=lambda row: (row.declared_at, row.id)).shape,
+            holdfast=version(),
+            documents_sha256=hashed.hexdigest(),
+            asides=sum(len(asides) for place, asides in tables.asides.items() if place[0] in ids),
+            cancelled=[row.key for row in rows if row.state == "cancelled"][:MOST_LISTED],
+            missing=self._missing(batch)[:MOST_LISTED],
+            workers=sorted({row.worker.name for row in tables.workers.values() if row.beat_at >= batch.created_at}),
+        )
+
+    def _dead_letters(self, batch: BatchRow) -> list[DeadLetter]:
+        dead = sorted((row for row in self._rows(batch) if row.state == "dead"), key=lambda row: row.id)
+        return [
+            DeadLetter(
+                row.key,
+                self._step_name(row),
+                row.error,
+                row.reason,
+                row.attempts,
+                row.crashes,
+                row.fingerprint,
+                row.accepted_by or "",
+                row.moved_at,
+            )
+            for row in dead[:MOST_LISTED]
+        ]
+
+    def close_batch(
+        self, plan: Plan, batch: str, *, who: str, reason: str, tolerate: float = 0.0, closing: Plan | None = None
+    ) -> Closing:
+        now = self.now()
+        with self._writing() as tables:
+            row = self._known_batch(plan.pipeline, batch)
+            if row.report is not None:
+                return Closing(msgspec.json.decode(row.report, type=BatchReport), is_new=False)
+            self._accept_what_is_tolerated(plan, row, tolerate=tolerate, who=who, now=now)
+            found = self._census(plan.pipeline, row, now).closed(now)
+            examined = self._examine(plan.pipeline, row)
+            said: dict[str, Any] = {"closed_by": who, "reason": reason, "tolerance": tolerate}
+            report = report_of(found, examined, self._dead_letters(row), made_at=now, **said)
+            tables.batches[row.id] = replace(row, state="closed", closed_at=now, report=encode_json(report))
+            detail = {"reason": reason, "was": "sealed", "state": "closed", "sha256": report.sha256}
+            self._write_batch_journal(row.id, "close", who=who, now=now, detail=detail)
+            if closing is not None:
+                self._begin_closing(closing, batch, report, now)
+            return Closing(report, is_new=True)
+
+    def _accept_what_is_tolerated(
+        self, plan: Plan, batch: BatchRow, *, tolerate: float, who: str, now: datetime
+    ) -> None:
+        """Refuses to close what may not be closed; else the tolerance accepts what nobody did."""
+        found = self._census(plan.pipeline, batch, now)
+        dead = [row for row in self._rows(batch) if row.state == "dead" and row.accepted_by is None]
+        missing = [] if found.balances else self._missing(batch)
+        refuse_to_close(found, tolerate=tolerate, dead=[row.key for row in sorted(dead, key=_by_id)], missing=missing)
+        by = by_tolerance(tolerate)
+        for row in sorted(dead, key=_by_id):
+            accepted = self._change(row, accepted_by=by)
+            detail = {"reason": by, "was": "dead", "state": "dead"}
+            self._write_journal(accepted, "accept", who=who, now=now, detail=detail)
+
+    def _begin_closing(self, closing: Plan, batch: str, report: BatchReport, now: datetime) -> None:
+        """Begins the one document that the closing steps are for."""
+        batch_id = len(self._tables.batches) + 1
+        into = BatchRow(batch_id, closing.pipeline_id, batch, now, state="sealed", sealed_at=now)
+        new = [NewDocument(batch, report.summary(), report.sha256)]
+        self._take_in(closing, into, new, submission=0, part=0, now=now)
+
+    def _rows(self, batch: BatchRow) -> Sequence[DocumentRow]:
+        """Gives the documents of a batch, in the order of their keys."""
+        rows = (row for row in self._tables.documents.values() if row.batch_id == batch.id)
+        return sorted(rows, key=lambda row: row.key)
+
+    def _known_batch(self, pipeline: str, batch: str) -> BatchRow:
+        pipeline_id = self._tables.pipelines.get(pipeline)
+        row = self._batch(pipeline_id, batch)
+        if row is None:
+            known = [one.name for one in self._tables.batches.values() if one.pipeline_id == pipeline_id]
+            raise UnknownBatch(pipeline, batch, known)
+        return row
+
+
+def _by_id(row: DocumentRow) -> int:
+    return row.id

@@ -103,7 +103,7 @@ class Decisions(Base):
     ) -> list[int]:
         now = self.now()
         with self._writing():
-            here = self._deciding(document_ids, ["dead"])
+            here = [row for row in self._deciding(document_ids, ["dead"]) if row.cleaned_at is None]
             for place, row in enumerate(here):
                 waiting = self._change(row, state="waiting", due_at=now + after + place * every, **FORGIVEN)
                 self._decided(row, waiting, "redrive", who=who, now=now, detail={"reason": reason})

@@ -7,9 +7,6 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
-from msgspec.structs import replace
-
-from holdfast.core.codec import checked_json
 from holdfast.core.errors import StoreError
 from holdfast.core.model import OPEN_STATES, NewDocument, Plan, Receipt, State
 from holdfast.core.plan import (
@@ -21,7 +18,7 @@ from holdfast.core.plan import (
     refuse_if_sent_back,
     refuse_if_stranded,
 )
-from holdfast.stores.memory.base import Base, from_json
+from holdfast.stores.memory.base import Base, from_json, payload_of
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, StepRow
 from holdfast.stores.parts import Judged, sort_out
 
@@ -104,7 +101,7 @@ class Intake(Base):
     def _begin_dead_letters_anew(self, plan: Plan, others: Sequence[int], now: datetime) -> None:
         """Rewinds the dead letters of another order to the start: redriven, they would trip over what they kept."""
         for row in list(self._tables.documents.values()):
-            if row.state == "dead" and row.plan_id in others:
+            if row.state == "dead" and row.plan_id in others and self._tables.batches[row.batch_id].state != "closed":
                 first = next(iter(plan.step_ids))
                 detail = {
                     "from": self._step_name(row),
@@ -148,9 +145,7 @@ class Intake(Base):
             held = {key: tables.documents[found] for key, found in named.items() if found is not None}
             known = {key: (row.id, row.fingerprint, row.submission, row.part) for key, row in held.items()}
             new, changed, unchanged = sort_out(documents, known, self._unchanged, submission=submission, part=part)
-            for one in new:
-                self._begin(plan, into, one, submission=submission, part=part, now=now)
-            tables.batches[into.id] = replace(into, expected=into.expected + len(new))
+            self._take_in(plan, into, new, submission=submission, part=part, now=now)
             for one in changed:
                 self._begin_anew(plan, held[one.key], one, submission=submission, part=part, now=now)
         return Receipt(len(new), len(changed), unchanged)
@@ -164,29 +159,6 @@ class Intake(Base):
         batches[batch.id] = batch
         return batch
 
-    def _begin(
-        self, plan: Plan, batch: BatchRow, one: NewDocument, *, submission: int, part: int, now: datetime
-    ) -> None:
-        """Lets a new document begin at the first step."""
-        document_id = len(self._tables.documents) + 1
-        self._tables.keys[batch.id, one.key] = document_id
-        self._tables.documents[document_id] = DocumentRow(
-            id=document_id,
-            pipeline_id=plan.pipeline_id,
-            batch_id=batch.id,
-            plan_id=plan.plan_id,
-            key=one.key,
-            payload=_payload(one),
-            fingerprint=one.fingerprint,
-            submission=submission,
-            part=part,
-            priority=one.priority,
-            submitted_at=now,
-            moved_at=now,
-            step_id=plan.first,
-            due_at=now,
-        )
-
     def _begin_anew(
         self, plan: Plan, row: DocumentRow, one: NewDocument, *, submission: int, part: int, now: datetime
     ) -> None:
@@ -199,7 +171,7 @@ class Intake(Base):
             batch_id=row.batch_id,
             plan_id=plan.plan_id,
             key=row.key,
-            payload=_payload(one),
+            payload=payload_of(one),
             fingerprint=one.fingerprint,
             submission=submission,
             part=part,
@@ -213,7 +185,3 @@ class Intake(Base):
             fence=row.fence + 1,
             serves=self._served(row),
         )
-
-
-def _payload(one: NewDocument) -> str:
-    return checked_json(one.payload, f"the payload of {one.key!r}")

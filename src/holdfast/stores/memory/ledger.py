@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
@@ -16,7 +16,7 @@ from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape
 from holdfast.core.retry import SUSPECT
 from holdfast.stores.memory.base import Base
-from holdfast.stores.memory.tables import DocumentRow
+from holdfast.stores.memory.tables import BatchRow, DocumentRow
 from holdfast.stores.protocol import Paces, Which
 from holdfast.stores.rows import gathered
 from holdfast.stores.which import as_regex, asked
@@ -55,7 +55,7 @@ class Ledger(Base):
             for batch in batches:
                 rows = [row for row in tables.documents.values() if row.batch_id == batch.id]
                 steps = Counter(step for row in rows if row.state in OPEN_STATES and (step := self._step_name(row)))
-                balance = _balance(batch.expected, rows)
+                balance = _balance([batch], rows)
                 answers.append(Batch(pipeline, batch.name, batch.state, batch.created_at, balance, dict(steps)))
             return answers
 
@@ -68,7 +68,7 @@ class Ledger(Base):
                 if row.pipeline_id == pipeline_id and batch in (None, row.name)
             }
             rows = [row for row in tables.documents.values() if row.batch_id in batches]
-            return _balance(sum(row.expected for row in batches.values()), rows)
+            return _balance(batches.values(), rows)
 
     def next_due(self, plan: Plan, *, batch: str | None = None) -> timedelta | None:
         now = self.now()
@@ -180,6 +180,11 @@ class Ledger(Base):
     def journal(self, document_id: int) -> list[Entry]:
         with self._reading() as tables:
             return list(tables.journals[document_id].values())
+
+    def batch_journal(self, pipeline: str, batch: str) -> list[Entry]:
+        with self._reading() as tables:
+            named = self._batch(tables.pipelines.get(pipeline), batch)
+            return list(tables.batch_journals[named.id].values()) if named else []
 
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
         now = self.now()
@@ -326,9 +331,11 @@ class Ledger(Base):
             return {step.name: tables.paces[step.id] for step in steps if step.pipeline_id == pipeline_id}
 
 
-def _balance(expected: int, rows: list[DocumentRow]) -> Balance:
+def _balance(batches: Collection[BatchRow], rows: list[DocumentRow]) -> Balance:
     counts = Counter[str](row.state for row in rows)
-    return Balance(expected, **counts)
+    for batch in batches:
+        counts.update(batch.gone)
+    return Balance(sum(batch.expected for batch in batches), **counts)
 
 
 def _is_later(moment: datetime | None, now: datetime) -> bool:

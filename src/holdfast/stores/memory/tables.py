@@ -73,6 +73,14 @@ class Tables:
         self.permits: Shelves[int, int] = Shelves(self.undo)
         self.paces: Table[int, tuple[int, float]] = Table(self.undo)
         self.journals: Shelves[int, Entry] = Shelves(self.undo)
+        self.batch_journals: Shelves[int, Entry] = Shelves(self.undo)
+        self.manifests: Table[int, tuple[str, ...]] = Table(self.undo)
+        self.last_numbers: Table[str, int] = Table(self.undo)
+
+    def next_number(self, table: str) -> int:
+        """Gives a number that was never given before: whoever still knows a deleted row must not find another."""
+        number = self.last_numbers[table] = self.last_numbers.get(table, 0) + 1
+        return number
 
     def take_back(self) -> None:
         """Makes everything as it was when the transaction began."""
@@ -114,13 +122,30 @@ class BatchRow(Struct, frozen=True):
     closed_at: datetime | None = None
     report: str | None = None
 
+    def __post_init__(self) -> None:
+        closed = self.state == "closed"
+        _forbid(
+            closed_without_a_time=closed != (self.closed_at is not None),
+            closed_without_a_report=closed != (self.report is not None),
+        )
+
+    @property
+    def gone(self) -> dict[str, int]:
+        """How many documents were cleaned up, by the state they had."""
+        return {"done": self.gone_done, "dead": self.gone_dead, "cancelled": self.gone_cancelled}
+
 
 class WorkerRow(Struct, frozen=True):
     """One incarnation of a worker, and when it last said that it lives."""
 
     worker: Worker
     beat_at: datetime
-    gone: bool = False
+    gone_at: datetime | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether it left, or was given up."""
+        return self.gone_at is not None
 
     def __post_init__(self) -> None:
         _forbid(lease_is_not_positive=self.worker.lease.total_seconds() <= 0)
@@ -187,6 +212,7 @@ class DocumentRow(Struct, frozen=True):
             waiting_without_a_time=self.state == "waiting" and self.due_at is None,
             deadline_without_running=self.state != "running" and self.deadline_at is not None,
             running_without_a_claim=self.state == "running" and self.claimed_at is None,
+            cleaned_up_while_open=self.cleaned_at is not None and self.state not in ("done", "dead", "cancelled"),
             accepted_without_being_dead=self.state != "dead" and self.accepted_by is not None,
             negative_count=min(self.attempts, self.crashes, self.moves, self.fence, self.generation) < 0,
         )

@@ -26,7 +26,7 @@ class Upkeep(Base):
             running = [row for row in self._documents(plan) if row.state == "running"]
             orphans = [row for row in running if row.worker_id in silent or _is_overdue(row, now)]
             if orphans or gone:
-                self._bury(silent)
+                self._bury(silent, now)
             held = [(row, self._held_now(row, overdue=row.worker_id not in silent)) for row in orphans]
             return [self._take_away(row, judged(now_held, verdict), who, now) for row, now_held in held]
 
@@ -52,11 +52,12 @@ class Upkeep(Base):
         heard_again = self._tables.workers[row.worker_id or 0].beat_at > orphan.since
         return None if not orphan.alive and heard_again else row
 
-    def _bury(self, silent: set[int]) -> None:
+    def _bury(self, silent: set[int], now: datetime) -> None:
         """Workers that are silent, or known to be gone, will not be listened to again."""
         workers = self._tables.workers
         for worker_id in silent & workers.keys():
-            workers[worker_id] = replace(workers[worker_id], gone=True)
+            if not workers[worker_id].gone:
+                workers[worker_id] = replace(workers[worker_id], gone_at=now)
 
     def _held_now(self, row: DocumentRow, *, overdue: bool = False) -> Held:
         holder = self._tables.workers[row.worker_id or 0].worker.name

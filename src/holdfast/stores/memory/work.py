@@ -26,7 +26,7 @@ class Work(Base):
     def enlist(self, *, name: str, host: str, pid: int, born: str, lease: timedelta) -> Worker:
         now = self.now()
         with self._writing() as tables:
-            worker = Worker(len(tables.workers) + 1, name, host, pid, born, lease)
+            worker = Worker(tables.next_number("worker"), name, host, pid, born, lease)
             tables.workers[worker.id] = WorkerRow(worker, now)
         return worker
 
@@ -39,10 +39,11 @@ class Work(Base):
             return True
 
     def retire(self, worker: Worker) -> None:
+        now = self.now()
         with self._writing() as tables:
             self._let_go(worker, ())
             if worker.id in tables.workers:
-                tables.workers[worker.id] = replace(tables.workers[worker.id], gone=True)
+                tables.workers[worker.id] = replace(tables.workers[worker.id], gone_at=now)
 
     def surrender(self, worker: Worker, *, keeping: Sequence[int]) -> int:
         with self._writing():
@@ -257,8 +258,8 @@ class Work(Base):
         with self._writing() as tables:
             inside = tables.permits[step_id]
             for document_id, fence in list(inside.items()):
-                row = tables.documents[document_id]
-                if (row.state, row.fence, row.step_id) != ("running", fence, step_id):
+                row = tables.documents.get(document_id)
+                if row is None or (row.state, row.fence, row.step_id) != ("running", fence, step_id):
                     del inside[document_id]
             for claim in claims:
                 if claim.document_id not in inside and len(inside) < limit:

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.codec import Kept, encode_json
-from holdfast.core.model import Plan
+from holdfast.core.codec import Kept, checked_json, encode_json
+from holdfast.core.model import NewDocument, Plan
 from holdfast.core.pins import repinned
 from holdfast.core.plan import Shape
 from holdfast.stores.parts import Unchanged
@@ -88,6 +88,27 @@ class Base:
         others = [(document_id, begun, names[step_id]) for document_id, begun, step_id in claimed]
         for pin, ids in repinned(others, shapes, under=plan.plan_id, remember=remember).items():
             db.execute(SQL["repin"], {"plan_id": pin, "ids": numbers(ids)})
+
+    def _write_batch_journal(self, db: Db, batch_id: int, verb: str, *, who: str, detail: Any) -> int:
+        line = {"batch_id": batch_id, "verb": verb, "who": plain(who), "detail": encode_json(detail)}
+        ((number,),) = db.execute(SQL["write_batch_journal"], line | {"now": self._now()}).fetchall()
+        return int(number)
+
+    def _take_in(self, db: Db, place: dict[str, Any], new: Sequence[NewDocument]) -> None:
+        """Lets new documents begin. Their batch expects them, and its manifest names them."""
+        db.execute(SQL["insert_documents"], place | columns_of(new))
+        db.execute(SQL["expect"], {"batch_id": place["batch_id"], "count": len(new)})
+        db.execute(SQL["remember_keys"], place | {"keys": encode_json([one.key for one in new])})
+
+
+def columns_of(documents: Sequence[NewDocument]) -> dict[str, Any]:
+    """Gives documents as the columns that insert_documents.sql and change_documents.sql read."""
+    return {
+        "keys": texts([one.key for one in documents]),
+        "payloads": texts([checked_json(one.payload, f"the payload of {one.key!r}") for one in documents]),
+        "fingerprints": texts([one.fingerprint for one in documents]),
+        "priorities": numbers([one.priority for one in documents]),
+    }
 
 
 def moment(at: datetime) -> datetime:

@@ -69,8 +69,10 @@ class Decisions(Base):
         every: timedelta = timedelta(0),
         after: timedelta = timedelta(0),
     ) -> list[int]:
-        those = _those(document_ids, ["dead"])
-        return self._decide("redrive", those, "waiting", who=who, reason=reason, every=every, after=after)
+        def kept(db: Db) -> list[int]:
+            return [one.id for one in _deciding(db, document_ids, ["dead"]) if not one.cleaned]
+
+        return self._decide("redrive", kept, "waiting", who=who, reason=reason, every=every, after=after)
 
     def accept(self, document_ids: Sequence[int], *, who: str, reason: str) -> list[int]:
         def not_accepted(db: Db) -> list[int]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any
 
-from holdfast.core.codec import checked_json, encode_json
+from holdfast.core.codec import encode_json
 from holdfast.core.errors import StoreError
 from holdfast.core.model import NewDocument, Plan, Receipt, State
 from holdfast.core.plan import (
@@ -22,7 +21,7 @@ from holdfast.core.plan import (
 )
 from holdfast.stores.parts import Judged, sort_out
 from holdfast.stores.postgres.arrays import numbers, texts
-from holdfast.stores.postgres.base import SQL, Base
+from holdfast.stores.postgres.base import SQL, Base, columns_of
 from holdfast.stores.postgres.connection import Db
 
 
@@ -90,10 +89,9 @@ class Intake(Base):
                 "now": now,
             }
             if new:
-                db.execute(SQL["insert_documents"], place | _columns(new))
-                db.execute(SQL["expect"], {"batch_id": batch_id, "count": len(new)})
+                self._take_in(db, place, new)
             if changed:
-                columns = _columns(changed)
+                columns = columns_of(changed)
                 db.execute(SQL["journal_changes"], place | columns)
                 db.execute(SQL["change_documents"], place | columns)
             return Receipt(len(new), len(changed), unchanged)
@@ -139,12 +137,3 @@ def _begin_dead_letters_anew(db: Db, plan: Plan, others: Sequence[int], now: dat
     }
     db.execute(SQL["journal_dead_anew"], asked)
     db.execute(SQL["begin_dead_anew"], asked)
-
-
-def _columns(documents: Sequence[NewDocument]) -> dict[str, Any]:
-    return {
-        "keys": texts([one.key for one in documents]),
-        "payloads": texts([checked_json(one.payload, f"the payload of {one.key!r}") for one in documents]),
-        "fingerprints": texts([one.fingerprint for one in documents]),
-        "priorities": numbers([one.priority for one in documents]),
-    }

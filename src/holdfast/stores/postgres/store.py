@@ -8,6 +8,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from holdfast.core.errors import SchemaNewer, SchemaOutdated, StoreReadOnly
 from holdfast.stores.postgres.batches import Batches
+from holdfast.stores.postgres.cleanup import Cleanup
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.postgres.decisions import Decisions
 from holdfast.stores.postgres.intake import Intake
@@ -26,7 +27,7 @@ create table if not exists hf_schema (version integer primary key, migrated_at t
 """
 
 
-class PostgresStore(Intake, Work, Ledger, Upkeep, Decisions, Batches):
+class PostgresStore(Intake, Work, Ledger, Upkeep, Cleanup, Decisions, Batches):
     """A store in a PostgreSQL database (14 or later), for any number of processes on any number of machines."""
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:

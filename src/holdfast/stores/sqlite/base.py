@@ -9,8 +9,8 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
-from holdfast.core.codec import Kept, encode_json
-from holdfast.core.model import Plan
+from holdfast.core.codec import Kept, checked_json, encode_json
+from holdfast.core.model import NewDocument, Plan
 from holdfast.core.pins import repinned
 from holdfast.core.plan import Shape
 from holdfast.stores.parts import Unchanged
@@ -71,11 +71,30 @@ class Base:
         for pin, ids in repinned(others, shapes, under=plan.plan_id, remember=remember).items():
             db.execute(SQL["repin"], {"plan_id": pin, "ids": encode_json(ids)})
 
+    def _write_batch_journal(self, db: Connection, batch_id: int, verb: str, *, who: str, now: int, detail: Any) -> int:
+        line = {"batch_id": batch_id, "verb": verb, "who": who, "now": now, "detail": encode_json(detail)}
+        return int(db.execute(SQL["write_batch_journal"], line).fetchone()[0])
+
+    def _take_in(self, db: Connection, place: dict[str, Any], new: Sequence[NewDocument]) -> None:
+        """Lets new documents begin. Their batch expects them, and its manifest names them."""
+        db.execute(SQL["insert_documents"], place | {"documents": rows_of(new)})
+        db.execute(SQL["expect"], {"batch_id": place["batch_id"], "count": len(new)})
+        db.execute(SQL["remember_keys"], place | {"keys": encode_json([one.key for one in new])})
+
     def _batch_id(self, db: Connection, pipeline_id: int, batch: str | None) -> int | None:
         if batch is None:
             return None
         row = db.execute(SQL["batch"], {"pipeline_id": pipeline_id, "name": batch}).fetchone()
         return row[0] if row else -1
+
+
+def rows_of(documents: Sequence[NewDocument]) -> str:
+    """Gives documents as the JSON that insert_documents.sql and change_documents.sql read."""
+    rows: list[tuple[Any, ...]] = [
+        (one.key, checked_json(one.payload, f"the payload of {one.key!r}"), one.fingerprint, one.priority)
+        for one in documents
+    ]
+    return encode_json(rows)
 
 
 def micros(moment: datetime) -> int:

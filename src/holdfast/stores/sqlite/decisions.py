@@ -72,7 +72,7 @@ class Decisions(Base):
     ) -> list[int]:
         rate = {"every": every // MICROSECOND, "after": after // MICROSECOND}
         with self._db.writing() as db:
-            ids = [one.id for one in _deciding(db, document_ids, ["dead"])]
+            ids = [one.id for one in _deciding(db, document_ids, ["dead"]) if not one.cleaned]
             self._decide(db, "redrive", ids, "waiting", who=who, reason=reason, **rate)
         return ids
 

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from sqlite3 import Connection
-from typing import Any
 
-import msgspec
-
-from holdfast.core.codec import checked_json, decode_json, encode_json
+from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.errors import StoreError
 from holdfast.core.model import NewDocument, Plan, Receipt, State
 from holdfast.core.plan import (
@@ -23,7 +20,7 @@ from holdfast.core.plan import (
     refuse_if_stranded,
 )
 from holdfast.stores.parts import Judged, sort_out
-from holdfast.stores.sqlite.base import SQL, Base
+from holdfast.stores.sqlite.base import SQL, Base, rows_of
 
 
 class Intake(Base):
@@ -87,10 +84,9 @@ class Intake(Base):
                 "now": self._now(),
             }
             if new:
-                db.execute(SQL["insert_documents"], place | {"documents": _rows(new)})
-                db.execute(SQL["expect"], {"batch_id": batch_id, "count": len(new)})
+                self._take_in(db, place, new)
             if changed:
-                rows = _rows(changed)
+                rows = rows_of(changed)
                 db.execute(SQL["journal_changes"], {"batch_id": batch_id, "now": place["now"], "documents": rows})
                 db.execute(SQL["change_documents"], place | {"documents": rows})
         return Receipt(len(new), len(changed), unchanged)
@@ -136,11 +132,3 @@ def _begin_dead_letters_anew(db: Connection, plan: Plan, others: Sequence[int], 
     }
     db.execute(SQL["journal_dead_anew"], asked)
     db.execute(SQL["begin_dead_anew"], asked)
-
-
-def _rows(documents: Sequence[NewDocument]) -> str:
-    rows: list[tuple[Any, ...]] = [
-        (one.key, checked_json(one.payload, f"the payload of {one.key!r}"), one.fingerprint, one.priority)
-        for one in documents
-    ]
-    return msgspec.json.encode(rows).decode()

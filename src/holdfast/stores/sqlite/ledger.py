@@ -88,10 +88,10 @@ class Ledger(Base):
                 name,
                 state,
                 moment(created_at),
-                balance(expected, by_batch[batch_id]),
+                balance(expected, gone, by_batch[batch_id]),
                 at_step(by_batch[batch_id]),
             )
-            for batch_id, name, state, created_at, expected in batches
+            for batch_id, name, state, created_at, expected, *gone in batches
         ]
 
     def balance(self, pipeline: str, batch: str | None = None) -> Balance:
@@ -103,7 +103,8 @@ class Ledger(Base):
                 counts = db.execute(SQL["balance"], {"pipeline": pipeline, "batch_id": batch_id}).fetchall()
             finally:
                 db.execute("commit")
-        return balance(sum(row[1] for row in expected), [count[1:] for count in counts])
+        total, *gone = map(sum, zip((0, 0, 0, 0), *[row[1:] for row in expected], strict=True))
+        return balance(total, gone, [count[1:] for count in counts])
 
     def next_due(self, plan: Plan, *, batch: str | None = None) -> timedelta | None:
         with self._db.reading() as db:
@@ -191,6 +192,14 @@ class Ledger(Base):
         return [
             Entry(moment(at), verb, who, generation, step, from_json(cursor), from_json(detail))
             for at, verb, who, generation, step, cursor, detail in self._all("journal", document_id=document_id)
+        ]
+
+    def batch_journal(self, pipeline: str, batch: str) -> list[Entry]:
+        return [
+            Entry(moment(at), verb, who, generation, step, from_json(cursor), from_json(detail))
+            for at, verb, who, generation, step, cursor, detail in self._all(
+                "batch_journal", pipeline=pipeline, batch=batch
+            )
         ]
 
     def workers(self) -> list[tuple[Worker, datetime, bool]]:

@@ -15,7 +15,9 @@ import pytest
 
 _PARTS = (
     "base",
+    "batches",
     "claims",
+    "cleanup",
     "commits",
     "decisions",
     "effects",
@@ -38,7 +40,20 @@ _PARTS = (
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from holdfast.testing.conformance.base import Conformance, Desk, OpenStore  # noqa: E402
+from holdfast.testing.conformance.batches import (  # noqa: E402
+    CensusConformance,
+    CloseConformance,
+    ClosingConformance,
+    ReportConformance,
+    SealConformance,
+)
 from holdfast.testing.conformance.claims import AttemptConformance, ClaimConformance, SuspectConformance  # noqa: E402
+from holdfast.testing.conformance.cleanup import (  # noqa: E402
+    BlobConformance,
+    CleanupConformance,
+    CleanupRaceConformance,
+    RetentionConformance,
+)
 from holdfast.testing.conformance.commits import CheckConformance, CommitConformance, FenceConformance  # noqa: E402
 from holdfast.testing.conformance.decisions import (  # noqa: E402
     CancelConformance,
@@ -120,7 +135,16 @@ class StoreConformance(
     RewindToConformance,
     ServedConformance,
     WhichConformance,
+    CensusConformance,
+    SealConformance,
+    CloseConformance,
+    ClosingConformance,
+    ReportConformance,
+    CleanupConformance,
+    RetentionConformance,
+    BlobConformance,
     RaceConformance,
+    CleanupRaceConformance,
 ):
     """All that a store has to do."""
 
@@ -128,11 +152,17 @@ class StoreConformance(
 __all__ = [
     "AsideConformance",
     "AttemptConformance",
+    "BlobConformance",
     "CancelConformance",
     "CauseConformance",
+    "CensusConformance",
     "ChangeConformance",
     "CheckConformance",
     "ClaimConformance",
+    "CleanupConformance",
+    "CleanupRaceConformance",
+    "CloseConformance",
+    "ClosingConformance",
     "CommitConformance",
     "Conformance",
     "DecisionConformance",
@@ -159,10 +189,13 @@ __all__ = [
     "RaceConformance",
     "RedriveConformance",
     "RenameConformance",
+    "ReportConformance",
     "ResolveConformance",
+    "RetentionConformance",
     "ReviewConformance",
     "RewindConformance",
     "RewindToConformance",
+    "SealConformance",
     "ServedConformance",
     "ShapeConformance",
     "StoreConformance",

@@ -169,21 +169,21 @@ class IntakeConformance(Conformance):
 
     def test_a_sealed_batch_takes_no_more_documents(self, desk: Desk) -> None:
         desk.submit("a")
-        desk.store.seal("papers", "march")
+        desk.store.seal("papers", "march", who="cat")
         with pytest.raises(StoreError, match="'march' of 'papers' is sealed"):
             desk.submit("b")
         assert desk.balance("march").expected == 1
 
     def test_a_sealed_batch_takes_no_changes(self, desk: Desk) -> None:
         desk.submit("a", fingerprint="f1")
-        desk.store.seal("papers", "march")
+        desk.store.seal("papers", "march", who="cat")
         with pytest.raises(StoreError):
             desk.submit("a", fingerprint="f2")
         assert desk.standing().fingerprint == "f1"
 
     def test_a_sealed_batch_is_worked_on(self, desk: Desk) -> None:
         desk.submit("a")
-        desk.store.seal("papers", "march")
+        desk.store.seal("papers", "march", who="cat")
         desk.finish(desk.claim_one())
         assert desk.standing().state == "done"
 
@@ -191,14 +191,14 @@ class IntakeConformance(Conformance):
         desk.submit("a")
         gated.submit("a")
         desk.submit("a", batch="april")
-        desk.store.seal("papers", "march")
+        desk.store.seal("papers", "march", who="cat")
         desk.submit("b", batch="april")
         gated.submit("b")
 
     def test_sealing_twice_is_sealing_once(self, desk: Desk) -> None:
         desk.submit("a")
-        desk.store.seal("papers", "march")
-        desk.store.seal("papers", "march")
+        desk.store.seal("papers", "march", who="cat")
+        desk.store.seal("papers", "march", who="cat")
         assert [batch.state for batch in desk.store.batches("papers")] == ["sealed"]
 
     def test_sealing_a_batch_that_is_not_there_names_those_that_are(self, desk: Desk, gated: Desk) -> None:
@@ -206,13 +206,13 @@ class IntakeConformance(Conformance):
         desk.submit("a", batch="april")
         gated.submit("a", batch="may")
         with pytest.raises(UnknownBatch, match=r"pipeline 'papers' has no batch 'may'; it has: march, april$"):
-            desk.store.seal("papers", "may")
+            desk.store.seal("papers", "may", who="cat")
         assert {batch.state for batch in desk.store.batches("papers")} == {"open"}
 
     @pytest.mark.parametrize("pipeline", ["papers", "nowhere"])
     def test_sealing_a_batch_where_there_are_none_says_so(self, desk: Desk, pipeline: str) -> None:
         with pytest.raises(UnknownBatch, match=f"pipeline '{pipeline}' has no batch 'may'; it has none yet"):
-            desk.store.seal(pipeline, "may")
+            desk.store.seal(pipeline, "may", who="cat")
 
     def test_a_refused_submit_does_not_open_its_batch(self, desk: Desk) -> None:
         with pytest.raises(DuplicateKey):

@@ -123,7 +123,7 @@ class KeptConformance(Conformance):
         claim = desk.keep(desk.take_in(), *"123456789")
         walk = desk.store.items(claim.document_id)
         assert next(walk) == ("extract", 0, "1")
-        other.seal("papers", "march")
+        other.seal("papers", "march", who="cat")
         assert desk.store.beat(desk.worker)
         assert len(list(walk)) == 8
 

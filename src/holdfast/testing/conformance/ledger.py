@@ -10,7 +10,7 @@ from holdfast.stores.protocol import Store
 from holdfast.testing.conformance.base import LEASE, NOTHING, SECOND, Conformance, Desk, OpenStore
 
 
-def _one_of_each(desk: Desk) -> None:
+def one_of_each(desk: Desk) -> None:
     """Leaves documents in all six states."""
     desk.submit("done", "dead", "cancelled", "paused", "running", "waiting")
     done, dead, cancelled, paused, _running = desk.claim(limit=5)
@@ -24,7 +24,7 @@ class LedgerConformance(Conformance):
     """What the ledger answers."""
 
     def test_a_balance_counts_every_state(self, desk: Desk) -> None:
-        _one_of_each(desk)
+        one_of_each(desk)
         assert desk.balance("march") == Balance(6, waiting=1, running=1, paused=1, done=1, dead=1, cancelled=1)
 
     def test_the_balance_of_a_pipeline_is_that_of_its_batches(self, desk: Desk, gated: Desk) -> None:
@@ -45,7 +45,7 @@ class LedgerConformance(Conformance):
         created = desk.clock()
         desk.clock.advance(SECOND)
         desk.submit("a", "b", batch="april")
-        desk.store.seal("papers", "april")
+        desk.store.seal("papers", "april", who="cat")
         march, april = desk.store.batches("papers")
         assert (march.pipeline, march.name, march.state, march.created_at) == ("papers", "march", "open", created)
         assert (april.name, april.state, april.created_at) == ("april", "sealed", created + SECOND)
@@ -80,7 +80,7 @@ class LedgerConformance(Conformance):
         assert [one.key for one in desk.store.standings("papers")] == ["a", "c", "b"]
 
     def test_standings_are_filtered_by_state(self, desk: Desk) -> None:
-        _one_of_each(desk)
+        one_of_each(desk)
         for state in ("waiting", "running", "paused", "done", "dead", "cancelled"):
             assert [one.key for one in desk.store.standings("papers", state=state)] == [state]
 

@@ -18,9 +18,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 
+from holdfast.core.batches import Cleaned
 from holdfast.core.causes import Holder
 from holdfast.core.errors import HoldfastError
-from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, NewDocument, Plan, Standing, State, Worker
+from holdfast.core.model import (
+    Aside,
+    Checkpoint,
+    Claim,
+    Entry,
+    Failure,
+    Item,
+    NewDocument,
+    Plan,
+    Standing,
+    State,
+    Worker,
+)
 from holdfast.core.moves import Accepted, Ending, Move, Refused, Tx, rewound
 from holdfast.core.orphans import STRATEGIES, Orphan
 from holdfast.core.pins import KnownPlan
@@ -84,6 +97,8 @@ VERBS = (
     *["declare"] * 2,
     "check",
     "seal",
+    "close",
+    "cleanup",
 )
 """How often each verb comes, so that documents get somewhere."""
 
@@ -184,7 +199,27 @@ class Lockstep(RuleBasedStateMachine):
 
     def _next_seal(self, draw: Draw) -> None:
         if draw(st.integers(0, 5)) == 5:
-            self.both(lambda _, store: store.seal("papers", "april"))
+            self.both(lambda _, store: store.seal("papers", "april", who="cat"))
+
+    def _next_close(self, draw: Draw) -> None:
+        batch, tolerate = draw(BATCHES), draw(st.sampled_from([0.0, 0.5, 1.0]))
+        if draw(st.integers(0, 3)) == 3:
+            self.both(lambda _, store: store.seal("papers", batch, who="cat"))
+        self.both(
+            lambda n, store: store.close_batch(self.plans[n][-1], batch, who="cat", reason="why", tolerate=tolerate)
+        )
+
+    def _next_cleanup(self, draw: Draw) -> None:
+        batch, older = draw(BATCHES), timedelta(seconds=draw(st.sampled_from([-1, 60, 3600])))
+        how: dict[str, Any] = {"who": "cat", "limit": 1000}
+        retention: dict[str, Any] = {"older": older, "with_errors": draw(st.booleans())}
+        self.both(lambda _, store: store.count_closed("papers", batch))
+        self.both(lambda _, store: store.count_finished("papers", batch, **retention))
+        self.both(lambda _, store: _cleaned(store.cleanup_finished("papers", batch, **how, **retention)))
+        for _ in range(2):  # the manifest goes first
+            self.both(lambda _, store: store.cleanup_closed("papers", batch, **how).documents >= 0)
+        self.both(lambda _, store: store.count_workers(older=older))
+        self.both(lambda _, store: store.cleanup_workers(older=older))
 
     def _next_enlist(self, _draw: Draw) -> None:
         self._enlist()
@@ -409,6 +444,10 @@ class Lockstep(RuleBasedStateMachine):
             store.paces("papers"),
             store.plans("papers"),
             store.plans("papers", batch="april"),
+            store.census("papers"),
+            [store.missing("papers", batch.name) for batch in store.batches("papers")],
+            [store.report("papers", batch.name) for batch in store.batches("papers")],
+            [_told(store.batch_journal("papers", batch.name)) for batch in store.batches("papers")],
             [store.find(key) for key in "ab"],
         )
 
@@ -416,6 +455,15 @@ class Lockstep(RuleBasedStateMachine):
 def _survey(store: Store) -> Any:
     seen = store.survey("papers")
     return sorted(seen.documents.items(), key=str), sorted(seen.dead.items()), seen.oldest_due, seen.orphans
+
+
+def _cleaned(cleaned: Cleaned) -> dict[str, int]:
+    """A memory store counts items where the others count rows of them, so slices may be cut elsewhere."""
+    return cleaned.counts()
+
+
+def _told(lines: Sequence[Entry]) -> list[Any]:
+    return [(line.verb, line.who, line.at) for line in lines]
 
 
 def _document(held: Held) -> int:

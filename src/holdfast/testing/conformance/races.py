@@ -21,7 +21,7 @@ ROUNDS = 15
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[Callable[[Callable[[int], T]], list[T]]]:
+def at_once_in_threads(count: int) -> Iterator[Callable[[Callable[[int], T]], list[T]]]:
     """Gives a function that calls another in so many threads, all starting at the same moment."""
     barrier = threading.Barrier(count)
 
@@ -39,7 +39,7 @@ class RaceConformance(Conformance):
     def test_two_workers_never_claim_the_same_document(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other, desk.store, other]
         workers = [desk.enlist(f"w{number}") for number in range(4)]
-        with _threads(4) as at_once:
+        with at_once_in_threads(4) as at_once:
             for turn in range(ROUNDS):
                 desk.submit(*(f"doc-{turn}-{number}" for number in range(10)))
                 claimed = at_once(lambda n: stores[n].claim(desk.plan, workers[n], limit=4))
@@ -54,7 +54,7 @@ class RaceConformance(Conformance):
         for claim in desk.claim():
             desk.advance(claim)
         desk.store.retire(desk.worker)
-        with _threads(4) as at_once:
+        with at_once_in_threads(4) as at_once:
             for version in (2, 3, 4):
                 desk.clock.advance(SECOND)
                 steps = [replace(step, version=version) for step in desk.shape.steps]
@@ -70,7 +70,7 @@ class RaceConformance(Conformance):
     def test_of_two_that_commit_the_same_move_one_is_accepted(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other]
         desk.submit(*(f"doc-{turn}" for turn in range(ROUNDS)))
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for claim in desk.claim():
                 move = desk.forward(claim, items=[Item("extract", 0, "1")])
                 answers = at_once(lambda n: stores[n].commit(desk.plan, [move])[0])  # noqa: B023
@@ -84,7 +84,7 @@ class RaceConformance(Conformance):
         def reclaim(worker_id: int) -> str:
             return "reclaimed" if other.reclaim(desk.plan, who="bob", verdict=waits, gone=[worker_id]) else "nothing"
 
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for turn in range(ROUNDS):
                 worker = desk.enlist(f"w{turn}")
                 desk.submit(f"doc-{turn}", priority=turn)
@@ -104,14 +104,14 @@ class RaceConformance(Conformance):
                 desk.commit(desk.forward(claim))
 
         desk.submit(*(f"doc-{turn}" for turn in range(ROUNDS)))
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for claim in desk.claim():
                 at_once(lambda n: either(n, claim))  # noqa: B023
                 assert desk.standing(claim.key).state == "cancelled"
 
     def test_an_orphan_is_reclaimed_by_one(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other, desk.store, other]
-        with _threads(4) as at_once:
+        with at_once_in_threads(4) as at_once:
             for turn in range(ROUNDS):
                 worker = desk.enlist(f"w{turn}")
                 desk.submit(f"doc-{turn}", priority=turn)
@@ -130,7 +130,7 @@ class RaceConformance(Conformance):
             taken = stores[number].resolve_orphans(found, strategy="review", who=f"s{number}", reason="why")
             return [here.key for here in taken]
 
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for turn in range(ROUNDS):
                 desk.submit(*(f"doc-{turn}-{number}" for number in range(5)))
                 desk.claim(worker=desk.enlist(f"w{turn}"))
@@ -153,7 +153,7 @@ class RaceConformance(Conformance):
                 return desk.commit(desk.forward(claim)) == [ACCEPTED]
             return bool(other.resolve_orphans([orphans[claim.key]], strategy="fail", who="cat", reason="why"))
 
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for claim in claims:
                 moved, resolved = at_once(lambda n: either(n, claim))  # noqa: B023
                 assert moved != resolved
@@ -163,7 +163,7 @@ class RaceConformance(Conformance):
     def test_a_gate_is_passed_once(self, gated: Desk, other: Store) -> None:
         stores = [gated.store, other]
         gated.submit(*(f"doc-{turn}" for turn in range(ROUNDS)))
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for claim in gated.claim():
                 gated.park(claim, at="review")
                 passed = at_once(
@@ -174,7 +174,7 @@ class RaceConformance(Conformance):
 
     def test_a_limit_holds_over_many_workers(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other, desk.store, other]
-        with _threads(4) as at_once:
+        with at_once_in_threads(4) as at_once:
             for turn in range(ROUNDS):
                 desk.submit(*(f"doc-{turn}-{number}" for number in range(4)))
                 claims = desk.claim()
@@ -185,7 +185,7 @@ class RaceConformance(Conformance):
 
     def test_the_same_submit_from_two_places_takes_documents_in_once(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other]
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for turn in range(ROUNDS):
                 batch = f"batch-{turn}"
                 documents = _documents(turn)
@@ -208,7 +208,7 @@ class RaceConformance(Conformance):
             mine = claims[number * 10 : number * 10 + 10]
             return [stores[number].commit(desk.plan, [desk.forward(claim, effect=count)])[0] for claim in mine]
 
-        with _threads(4) as at_once:
+        with at_once_in_threads(4) as at_once:
             answers = at_once(work)
         assert answers == [[ACCEPTED] * 10] * 4
         assert desk.sql("select n from counter") == [(40,)]
@@ -239,7 +239,7 @@ class RaceConformance(Conformance):
                 finished.set()
             return True
 
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             assert at_once(either) == [True, True]
         assert desk.balance().done == 30
 

@@ -83,13 +83,14 @@ create table hf_worker (
   gone_at timestamptz
 );
 
+-- Keys are in the order of their bytes, so that they can be walked by the index, and are hashed alike everywhere.
 -- Half of each page is left free, so that a move finds room beside the row it replaces and touches no index (HOT).
 create table hf_document (
   id bigint generated always as identity primary key,
   pipeline_id bigint not null references hf_pipeline,
   batch_id bigint not null references hf_batch,
   plan_id bigint not null,
-  key text not null,
+  key text collate "C" not null,
   payload json not null,
   fingerprint text not null,
   submission bigint not null,
@@ -122,7 +123,8 @@ create table hf_document (
   check (state <> 'waiting' or due_at is not null),
   check (state = 'running' or deadline_at is null),
   check (state <> 'running' or claimed_at is not null),
-  check (state = 'dead' or accepted_by is null)
+  check (state = 'dead' or accepted_by is null),
+  check (state in ('done', 'dead', 'cancelled') or cleaned_at is null)
 ) with (fillfactor = 50);
 
 -- What claiming, reclaiming and waking need. A move touches none of them.

@@ -1,7 +1,8 @@
--- Dead letters of another order go back to the start: redriven, they would trip over what they kept.
+-- Dead letters of another order, but in batches that are closed, go back to the start: redriven, they would trip over what they kept.
 update hf_document
    set plan_id = %(plan_id)s, generation = generation + 1, step_id = %(step_id)s, cursor = null, moves = moves + 1,
        reuses = null, moved_at = coalesce(%(now)s::timestamptz, now())
  where pipeline_id = %(pipeline_id)s
    and plan_id = any(%(others)s::bigint[])
    and state = 'dead'
+   and batch_id not in (select id from hf_batch where state = 'closed')

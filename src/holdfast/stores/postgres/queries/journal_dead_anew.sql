@@ -1,4 +1,4 @@
--- Dead letters of another order are journalled before they begin anew.
+-- Dead letters of another order, but in batches that are closed, are journalled before they begin anew.
 insert into hf_journal (document_id, at, verb, who, generation, step, cursor, detail)
 select d.id, coalesce(%(now)s::timestamptz, now()), 'rewind', 'declare', d.generation + 1, %(first)s::text, null,
        json_build_object('from', s.name, 'cursor', d.cursor, 'to', %(first)s::text, 'reason', %(reason)s::text)
@@ -7,3 +7,4 @@ select d.id, coalesce(%(now)s::timestamptz, now()), 'rewind', 'declare', d.gener
  where d.pipeline_id = %(pipeline_id)s
    and d.plan_id = any(%(others)s::bigint[])
    and d.state = 'dead'
+   and d.batch_id not in (select id from hf_batch where state = 'closed')

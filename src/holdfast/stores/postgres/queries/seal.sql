@@ -1,6 +1,5 @@
 -- A sealed batch takes no new documents.
 update hf_batch
-   set state = 'sealed'
- where pipeline_id = (select id from hf_pipeline where name = %(pipeline)s)
-   and name = %(batch)s
+   set state = 'sealed', sealed_at = coalesce(%(now)s::timestamptz, now())
+ where id = %(batch_id)s
    and state = 'open'

@@ -79,8 +79,10 @@ create table hf_worker (
   gone_at integer
 );
 
+-- No number is given twice: a worker that still knows a document which was cleaned up must not find another one there.
+-- worker_id is no foreign key: to forget a worker, SQLite would look through all documents.
 create table hf_document (
-  id integer primary key,
+  id integer primary key autoincrement,
   pipeline_id integer not null references hf_pipeline,
   batch_id integer not null references hf_batch,
   plan_id integer not null references hf_plan,
@@ -97,7 +99,7 @@ create table hf_document (
   cursor text,
   moves integer not null default 0 check (moves >= 0),
   fence integer not null default 0 check (fence >= 0),
-  worker_id integer references hf_worker,
+  worker_id integer,
   attempts integer not null default 0 check (attempts >= 0),
   crashes integer not null default 0 check (crashes >= 0),
   due_at integer,
@@ -117,7 +119,8 @@ create table hf_document (
   check (state <> 'waiting' or due_at is not null),
   check (state = 'running' or deadline_at is null),
   check (state <> 'running' or claimed_at is not null),
-  check (state = 'dead' or accepted_by is null)
+  check (state = 'dead' or accepted_by is null),
+  check (state in ('done', 'dead', 'cancelled') or cleaned_at is null)
 );
 
 -- What claiming, reclaiming and waking need. A move touches none of them.

@@ -1,4 +1,4 @@
--- Dead letters of another order are journalled before they begin anew.
+-- Dead letters of another order, but in batches that are closed, are journalled before they begin anew.
 insert into hf_journal (document_id, at, verb, who, generation, step, cursor, detail)
 select d.id, :now, 'rewind', 'declare', d.generation + 1, :first, null,
        json_object('from', s.name, 'cursor', json(d.cursor), 'to', :first, 'reason', :reason)
@@ -7,3 +7,4 @@ select d.id, :now, 'rewind', 'declare', d.generation + 1, :first, null,
  where d.pipeline_id = :pipeline_id
    and d.plan_id in (select value from json_each(:others))
    and d.state = 'dead'
+   and d.batch_id not in (select id from hf_batch where state = 'closed')

@@ -1,6 +1,5 @@
 -- A sealed batch takes no new documents.
 update hf_batch
-   set state = 'sealed'
- where pipeline_id = (select id from hf_pipeline where name = :pipeline)
-   and name = :batch
+   set state = 'sealed', sealed_at = :now
+ where id = :batch_id
    and state = 'open'

@@ -1,0 +1,119 @@
+"""`holdfast cleanup`: deletes what nobody needs any more, in slices that hold no worker up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import click
+import msgspec
+
+from holdfast.cli.asked import Asked, common
+from holdfast.cli.persons import with_who
+from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
+from holdfast.cli.words import ago, count, table
+from holdfast.cli.working import Duration
+from holdfast.core.batches import Reconciliation
+from holdfast.engine.cleanup import CleanedBatch, CleanupReport, Retention, survey
+from holdfast.engine.cleanup import cleanup as clean_up
+
+WHY = {"closed": "closed: all but its report", "finished": "finished long ago: what they kept"}
+
+
+@click.command()
+@click.argument("pipeline", required=False)
+@click.option("--batch", help="Only this batch.")
+@click.option("--dry-run", is_flag=True, help="Count, and delete nothing.")
+@click.option(
+    "--older",
+    type=Duration(),
+    default="30d",
+    show_default=True,
+    help="What finished documents kept in batches that are not closed goes after this long.",
+)
+@click.option(
+    "--stale",
+    type=Duration(),
+    default="7d",
+    show_default=True,
+    help="Batches in which nothing moved for this long are listed.",
+)
+@click.option(
+    "--with-errors",
+    is_flag=True,
+    help="Also documents that failed on the way or set items aside, accepted dead letters, and the cancelled.",
+)
+@with_who
+@common
+@click.pass_obj
+def cleanup(
+    asked: Asked,
+    *,
+    pipeline: str | None,
+    batch: str | None,
+    dry_run: bool,
+    older: timedelta,
+    stale: timedelta,
+    with_errors: bool,
+    who: str,
+) -> None:
+    """Deletes what nobody needs any more. It may run beside workers, be killed, and be run again.
+
+    Of closed batches whose closing steps are done: documents, items and journals; the batch, its report and its own
+    journal stay, and it still balances. Of other batches: what documents kept that were done without errors long ago;
+    the documents themselves stay known. Also big values that nothing refers to, and workers long gone. Batches in
+    which nothing moves are listed with the commands that end them. PIPELINE is a name or a file; all of them otherwise.
+    """
+    with store_that_exists(asked) as store:
+        named = known_pipeline(store, pipeline) if pipeline else None
+        if named and batch:
+            known_batch(store, named, batch)
+        what = Retention(pipeline=named, batch=batch, older=older, stale=stale, with_errors=with_errors)
+        report = survey(store, what) if dry_run else clean_up(store, what, who=who)
+        now = store.now()
+    if asked.json:
+        click.echo(msgspec.json.encode({"dry_run": dry_run, **msgspec.to_builtins(report)}))
+    else:
+        _tell(report, dry_run=dry_run)
+        _tell_stale(asked, report.stale, now)
+
+
+def _tell(report: CleanupReport, *, dry_run: bool) -> None:
+    would = "would be " if dry_run else ""
+    if report.batches:
+        rows = [["batch", "", "documents", "items", "set aside", "journal lines"], *map(_row, report.batches)]
+        for line in table(rows, right=range(2, 6)):
+            click.echo(line)
+    said = [count(report.documents, "document")]
+    said += [count(report.blobs, "big value")] if report.blobs else []
+    said += [count(report.workers, "worker")] if report.workers else []
+    click.echo(f"{', '.join(said)} {would}cleaned up.")
+
+
+def _row(one: CleanedBatch) -> list[str]:
+    numbers = (one.documents, one.items, one.asides, one.lines)
+    return [f"{one.pipeline}/{one.batch}", WHY[one.why], *[f"{number:,}" for number in numbers]]
+
+
+def _tell_stale(asked: Asked, stale: Sequence[Reconciliation], now: datetime) -> None:
+    for found in stale:
+        click.echo()
+        moved = ago(found.moved_at or found.created_at, now)
+        click.echo(f"{found.pipeline}/{found.batch} is {found.state}, and nothing has moved since {moved}.")
+        for why, *words in _ways_out(found):
+            click.echo(f"  {why:<28} {asked.command(*words)}")
+
+
+def _ways_out(found: Reconciliation) -> list[tuple[str, ...]]:
+    batch = (found.pipeline, "--batch", found.batch)
+    ways: list[tuple[str, ...]] = []
+    if found.open:
+        ways.append((f"{found.open:,} open, see why:", "explain", *batch))
+        ways.append(("give them up:", "cancel", *batch))
+    if found.not_accepted:
+        ways.append((f"{found.not_accepted:,} dead, try again:", "dead", "redrive", *batch))
+        ways.append(("or accept them:", "dead", "accept", *batch))
+    if found.state == "open":
+        ways.append(("take no more documents:", "seal", found.pipeline, found.batch))
+    ways.append(("close it:", "close", f"{found.pipeline}.py", found.batch))
+    return ways

@@ -1,0 +1,105 @@
+"""`holdfast close`: a batch whose documents have all ended is closed for good, and its closing steps are done."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.cli.asked import NOT_IN_ORDER, Asked, Trouble, common
+from holdfast.cli.persons import with_reason, with_who
+from holdfast.cli.pipelines import load
+from holdfast.cli.stores import store_that_exists
+from holdfast.cli.words import count, one_line
+from holdfast.cli.working import going_on_later, prepared
+from holdfast.core.batches import CLOSING, BatchReport
+from holdfast.core.errors import CloseRefused
+from holdfast.core.model import Standing
+from holdfast.engine import closing
+
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)(%?)")
+
+
+class Share(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """A share as people write it: 5%, 0.05."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        said = _SHARE.fullmatch(str(value).strip())
+        share = float(said[1]) / (100 if said[2] else 1) if said else -1.0
+        if not 0 <= share <= 1:
+            self.fail(f"{value!r} is no share; write 5% or 0.05", param, ctx)
+        return share
+
+
+@click.command()
+@click.argument("pipeline")
+@click.argument("batch")
+@with_who
+@with_reason
+@click.option(
+    "--tolerate",
+    type=Share(),
+    help="The share of documents that may be dead letters accepted by nobody, such as 5%. [default: the pipeline's]",
+)
+@click.option("--seal", is_flag=True, help="Seal the batch first if it is open.")
+@common
+@click.pass_obj
+def close(
+    asked: Asked, *, pipeline: str, batch: str, who: str, reason: str, tolerate: float | None, seal: bool
+) -> None:
+    """Closes the batch BATCH for good, files its report, and does its closing steps here.
+
+    PIPELINE is a Python file or module, as for `holdfast run`: the closing steps are in it. The batch has to be sealed
+    and to balance, nothing may be open, and its dead letters have to be accepted. A refusal says what is missing.
+    Run it again to go on with closing steps that were interrupted: what is closed stays closed, with the same report.
+    """
+    asked.tell_bodies()
+    loaded = load(pipeline)
+    name = loaded.pipeline.name
+    with store_that_exists(asked) as store, going_on_later(asked, "close", pipeline, batch):
+        prepared(loaded, store)
+        if seal:
+            store.seal(name, batch, who=who, reason=reason)
+        try:
+            how: dict[str, Any] = {"batch": batch, "who": who, "reason": reason, "tolerate": tolerate}
+            report = closing.close(loaded.pipeline, store, **how)
+        except CloseRefused as refusal:
+            raise Trouble(str(refusal), code=NOT_IN_ORDER) from refusal
+        last = closing.closing_document(store, name, batch)
+    if asked.json:
+        click.echo(msgspec.json.encode({"report": report, "closing": _closing(last)}))
+    else:
+        _tell(asked, report, last)
+    if last is not None and last.state != "done":
+        raise click.exceptions.Exit(NOT_IN_ORDER)
+
+
+def _closing(last: Standing | None) -> dict[str, Any] | None:
+    if last is None:
+        return None
+    return {"state": last.state, "step": last.checkpoint.step, "reason": last.reason}
+
+
+def _tell(asked: Asked, report: BatchReport, last: Standing | None) -> None:
+    counts = report.in_all
+    said = [f"{counts.done:,} done"]
+    said += [f"{counts.dead:,} dead, {counts.accepted:,} of them accepted"] if counts.dead else []
+    said += [f"{counts.cancelled:,} cancelled"] if counts.cancelled else []
+    click.echo(
+        f"Batch {report.batch} of {report.pipeline} is closed by {report.closed_by}: "
+        f"{count(report.expected, 'document')}, {', '.join(said)}."
+    )
+    if last is not None and last.state == "done":
+        click.echo("Its closing steps are done.")
+    elif last is not None:
+        where = f" at {last.checkpoint.step}" if last.checkpoint.step else ""
+        click.echo(f"Its closing steps are not done: {last.state}{where}: {one_line(last.reason)}")
+        click.echo(f"  {asked.command('show', report.batch, '--pipeline', report.pipeline + CLOSING)}")
+    file = ("reconcile", report.pipeline, "--batch", report.batch, "--report", f"{report.batch}.html")
+    click.echo(f"A report to file: {asked.command(*file)}")

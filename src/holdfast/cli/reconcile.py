@@ -1,0 +1,147 @@
+"""`holdfast reconcile`: where every document of a batch is, whether that balances, and a report to file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.cli.asked import NOT_IN_ORDER, Asked, Trouble, common
+from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
+from holdfast.cli.words import count, table
+from holdfast.core.batches import BatchReport, Counted, Reconciliation
+from holdfast.core.plan import Shape
+from holdfast.stores.protocol import Store
+
+STATES = ("done", "dead", "cancelled", "running", "waiting", "paused")
+BY_STEP = ("waiting", "running", "orphaned", "paused", "dead", "accepted", "cancelled")
+NAMED = 20
+"""So many missing documents are named; the report and --json name them all."""
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--batch", help="Only this batch.")
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write the report of the batch: FILE.json for programs, FILE.html to file.",
+)
+@common
+@click.pass_obj
+def reconcile(asked: Asked, *, pipeline: str, batch: str | None, report: Path | None) -> None:
+    """Counts where the documents of PIPELINE are, and ends with 0 only if nothing is missing.
+
+    PIPELINE is a pipeline's name, or its file. Documents that are missing are named. The report of a closed batch is
+    the one that was made when it was closed.
+    """
+    with store_that_exists(asked) as store:
+        pipeline = known_pipeline(store, pipeline)
+        batches = store.census(pipeline, batch)
+        if batch and not batches:
+            known_batch(store, pipeline, batch)
+        if report is not None:
+            _write(_report(store, pipeline, batches), report)
+        missing = {one.batch: store.missing(pipeline, one.batch) for one in batches if not one.balances}
+        shape = store.shape(pipeline)
+    if asked.json:
+        click.echo(msgspec.json.encode(_as_json(pipeline, batches, missing)))
+    else:
+        _tell(pipeline, batches, missing, shape)
+        if report is not None:
+            click.echo(f"The report is in {report}.")
+    if missing:
+        raise click.exceptions.Exit(NOT_IN_ORDER)
+
+
+def _report(store: Store, pipeline: str, batches: Sequence[Reconciliation]) -> BatchReport:
+    if len(batches) != 1:
+        has = ", ".join(one.batch for one in batches) or "none yet"
+        raise Trouble(f"a report is of one batch; say which with --batch. {pipeline} has: {has}")
+    return store.report(pipeline, batches[0].batch)
+
+
+def _write(report: BatchReport, file: Path) -> None:
+    if file.suffix == ".json":
+        content = msgspec.json.format(msgspec.json.encode(report)) + b"\n"
+    elif file.suffix in (".html", ".htm"):
+        from holdfast.cli.page import page_of
+
+        content = page_of(report).encode()
+    else:
+        raise Trouble(f"{file} is neither FILE.json nor FILE.html, so it is not known how to write the report")
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise Trouble(f"the report cannot be written to {file}: {error.strerror}") from error
+
+
+def _as_json(pipeline: str, batches: Sequence[Reconciliation], missing: dict[str, list[str]]) -> dict[str, Any]:
+    return {
+        "pipeline": pipeline,
+        "balances": not missing,
+        "batches": [
+            msgspec.to_builtins(one) | {"balances": one.balances, "missing": missing.get(one.batch, [])}
+            for one in batches
+        ],
+    }
+
+
+def _tell(pipeline: str, batches: Sequence[Reconciliation], missing: dict[str, list[str]], shape: Shape | None) -> None:
+    if not batches:
+        click.echo(f"{pipeline} has no documents yet.")
+        return
+    click.secho(pipeline, bold=True)
+    rows = [["batch", "", "expected", "=", *_between(STATES), ""]]
+    rows += [
+        [one.batch, one.state, f"{one.expected:,}", "=", *_between(_numbers(one, STATES)), _verdict(one)]
+        for one in batches
+    ]
+    for line in table(rows, indent="  ", right=range(2, len(rows[0]) - 1)):
+        click.echo(line)
+    for one in batches:
+        _tell_steps(one, shape)
+        _tell_missing(one, missing.get(one.batch))
+
+
+def _verdict(one: Reconciliation) -> str:
+    return "balances" if one.balances else f"DOES NOT BALANCE: {one.found:,} found"
+
+
+def _tell_steps(one: Reconciliation, shape: Shape | None) -> None:
+    """Where those are that are not done. Columns in which nothing is are left out."""
+    words = [word for word in BY_STEP if any(getattr(counted, word) for counted in one.steps.values())]
+    if not words:
+        return
+    order = list(shape.names) if shape else []
+    steps = sorted(one.steps, key=lambda step: order.index(step) if step in order else len(order))
+    rows = [[one.batch, "at step", *words], *[["", step, *_numbers(one.steps[step], words)] for step in steps]]
+    click.echo()
+    for line in table(rows, indent="  ", right=range(2, len(words) + 2)):
+        click.echo(line)
+
+
+def _tell_missing(one: Reconciliation, missing: list[str] | None) -> None:
+    if missing is None:
+        return
+    click.echo()
+    if not missing:
+        click.secho(f"  {one.batch}: {one.found - one.expected:,} more than were ever submitted", fg="red")
+        return
+    click.secho(f"  {one.batch}: {count(len(missing), 'document')} missing, deleted by nobody we know:", fg="red")
+    for key in missing[:NAMED]:
+        click.echo(f"    {key}")
+    if len(missing) > NAMED:
+        click.echo(f"    and {len(missing) - NAMED:,} more: --json and --report name them")
+
+
+def _numbers(counted: Counted, words: Sequence[str]) -> list[str]:
+    return [f"{getattr(counted, word):,}" for word in words]
+
+
+def _between(words: Sequence[str]) -> list[str]:
+    return [cell for word in words for cell in (word, "+")][:-1]

@@ -1,0 +1,188 @@
+"""Cleanup in memory: what nobody needs any more is deleted, a slice at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from holdfast.core.batches import CLOSING, NOTHING_YET, Cleaned
+from holdfast.stores.counting import cut
+from holdfast.stores.memory.base import Base
+from holdfast.stores.memory.tables import BatchRow, DocumentRow
+
+
+class Cleanup(Base):
+    """Deletes what nobody needs any more."""
+
+    def cleanup_closed(
+        self, pipeline: str, batch: str, *, who: str, limit: int, so_far: Cleaned = NOTHING_YET
+    ) -> Cleaned:
+        now = self.now()
+        with self._writing() as tables:
+            named = self._ready_to_go(pipeline, batch)
+            if named is None:
+                return replace(so_far, goes_on_at=None)
+            if named.id in tables.manifests:
+                del tables.manifests[named.id]
+            rows, key = self._slice(named, _has_ended, so_far, limit)
+            cleaned = self._add(so_far, rows, key)
+            for row in rows:
+                self._forget(row)
+                del tables.keys[named.id, row.key]
+                del tables.documents[row.id]
+                named = replace(named, **{f"gone_{row.state}": named.gone[row.state] + 1})
+            tables.batches[named.id] = named
+            return self._tell(named, cleaned, who=who, now=now)
+
+    def cleanup_finished(
+        self,
+        pipeline: str,
+        batch: str,
+        *,
+        who: str,
+        older: timedelta,
+        with_errors: bool,
+        limit: int,
+        so_far: Cleaned = NOTHING_YET,
+    ) -> Cleaned:
+        now = self.now()
+        with self._writing() as tables:
+            named = self._batch(tables.pipelines.get(pipeline), batch)
+            if named is None or named.state == "closed":
+                return replace(so_far, goes_on_at=None)
+            wanted = self._finished(now - older, with_errors=with_errors)
+            rows, key = self._slice(named, wanted, so_far, limit)
+            cleaned = self._add(so_far, rows, key)
+            for row in rows:
+                self._forget(row)
+                self._change(row, cleaned_at=now)
+            return self._tell(named, cleaned, who=who, now=now)
+
+    def count_closed(self, pipeline: str, batch: str) -> Cleaned:
+        with self._reading():
+            named = self._ready_to_go(pipeline, batch)
+            if named is None:
+                return Cleaned(goes_on_at=None)
+            return self._add(Cleaned(), [row for row in self._in_order(named) if _has_ended(row)], None)
+
+    def count_finished(self, pipeline: str, batch: str, *, older: timedelta, with_errors: bool) -> Cleaned:
+        now = self.now()
+        with self._reading() as tables:
+            named = self._batch(tables.pipelines.get(pipeline), batch)
+            if named is None or named.state == "closed":
+                return Cleaned(goes_on_at=None)
+            wanted = self._finished(now - older, with_errors=with_errors)
+            return self._add(Cleaned(), [row for row in self._in_order(named) if wanted(row)], None)
+
+    def _ready_to_go(self, pipeline: str, batch: str) -> BatchRow | None:
+        """Gives a batch if it is closed and its closing steps, if any, are done."""
+        tables = self._tables
+        named = self._batch(tables.pipelines.get(pipeline), batch)
+        if named is None or named.state != "closed":
+            return None
+        last = self._batch(tables.pipelines.get(pipeline + CLOSING), batch)
+        document_id = tables.keys.get((last.id, batch)) if last else None
+        return named if document_id is None or _is_over(tables.documents[document_id]) else None
+
+    def _finished(self, before: datetime, *, with_errors: bool) -> Callable[[DocumentRow], bool]:
+        tables = self._tables
+
+        def without_errors(row: DocumentRow) -> bool:
+            failed = any(line.verb == "fail" for line in tables.journals[row.id].values())
+            aside = any(asides and place[0] == row.id for place, asides in tables.asides.items())
+            return row.state == "done" and not failed and not aside
+
+        def is_wanted(row: DocumentRow) -> bool:
+            if row.cleaned_at is not None or row.moved_at >= before:
+                return False
+            return without_errors(row) or (with_errors and _is_over(row))
+
+        return is_wanted
+
+    def _slice(
+        self, batch: BatchRow, wanted: Callable[[DocumentRow], bool], so_far: Cleaned, limit: int
+    ) -> tuple[list[DocumentRow], str | None]:
+        start = so_far.goes_on_at or ""
+        ahead = [row for row in self._in_order(batch) if row.key >= start and wanted(row)]
+        ids, last = cut([(row.id, row.key, 1 + self._kept(row)) for row in ahead[:limit]], limit)
+        return [self._tables.documents[document_id] for document_id in ids], last
+
+    def _in_order(self, batch: BatchRow) -> list[DocumentRow]:
+        rows = (row for row in self._tables.documents.values() if row.batch_id == batch.id)
+        return sorted(rows, key=lambda row: row.key)
+
+    def _kept(self, row: DocumentRow) -> int:
+        return sum(len(items) for place, items in self._tables.items.items() if place[0] == row.id)
+
+    def _add(self, so_far: Cleaned, rows: Sequence[DocumentRow], key: str | None) -> Cleaned:
+        tables, ids = self._tables, {row.id for row in rows}
+        return replace(
+            so_far,
+            documents=so_far.documents + len(rows),
+            items=so_far.items + sum(map(self._kept, rows)),
+            asides=so_far.asides + sum(len(asides) for place, asides in tables.asides.items() if place[0] in ids),
+            lines=so_far.lines + sum(len(tables.journals[row.id]) for row in rows),
+            goes_on_at=key,
+        )
+
+    def _forget(self, row: DocumentRow) -> None:
+        """Deletes all that is kept beside a document's row."""
+        tables = self._tables
+        kept = [
+            table for shelves in (tables.items, tables.asides) for place, table in shelves.items() if place[0] == row.id
+        ]
+        for table in (*kept, tables.journals[row.id]):
+            for number in list(table):
+                del table[number]
+
+    def _tell(self, batch: BatchRow, cleaned: Cleaned, *, who: str, now: datetime) -> Cleaned:
+        """Writes the counts so far into the one line that this cleanup has in the batch's journal."""
+        if not cleaned.documents:
+            return cleaned
+        if not cleaned.journal_id:
+            number = self._write_batch_journal(batch.id, "cleanup", who=who, now=now, detail=cleaned.counts())
+            return replace(cleaned, journal_id=number)
+        lines = self._tables.batch_journals[batch.id]
+        lines[cleaned.journal_id - 1] = replace(lines[cleaned.journal_id - 1], detail=cleaned.counts())
+        return cleaned
+
+    def cleanup_blobs(self, *, limit: int, after: bytes = b"") -> tuple[int, bytes | None]:
+        """Big values are kept with their items here, and go with them."""
+        _ = limit, after
+        return 0, None
+
+    def count_blobs(self) -> int:
+        return 0
+
+    def cleanup_workers(self, *, older: timedelta) -> int:
+        now = self.now()
+        with self._writing() as tables:
+            forgotten = self._forgettable(now - older)
+            for worker_id in forgotten:
+                del tables.workers[worker_id]
+            for worker_id, row in list(tables.workers.items()):
+                if not row.gone and row.beat_at + row.worker.lease < now - older:
+                    tables.workers[worker_id] = replace(row, gone_at=now)
+            return len(forgotten)
+
+    def count_workers(self, *, older: timedelta) -> int:
+        now = self.now()
+        with self._reading():
+            return len(self._forgettable(now - older))
+
+    def _forgettable(self, before: datetime) -> list[int]:
+        tables = self._tables
+        holders = {row.worker_id for row in tables.documents.values()}
+        gone = {number: row.gone_at for number, row in tables.workers.items() if row.gone_at and number not in holders}
+        return [number for number, gone_at in gone.items() if gone_at < before]
+
+
+def _has_ended(row: DocumentRow) -> bool:
+    return row.state in ("done", "dead", "cancelled")
+
+
+def _is_over(row: DocumentRow) -> bool:
+    """Whether a document has ended and nobody will ask for it again."""
+    return row.state in ("done", "cancelled") or (row.state == "dead" and row.accepted_by is not None)

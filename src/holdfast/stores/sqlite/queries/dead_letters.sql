@@ -1,0 +1,10 @@
+-- The dead letters of a batch, the oldest first.
+select d.key, s.name, d.error, d.reason, d.attempts, d.crashes, d.fingerprint, coalesce(d.accepted_by, ''), d.moved_at
+  from hf_document d indexed by hf_document_dead
+  left join hf_step s on s.id = d.step_id
+ where d.pipeline_id = :pipeline_id
+   and d.state = 'dead'
+   and d.batch_id = :batch_id
+   and (not :unaccepted or d.accepted_by is null)
+ order by d.id
+ limit :limit

@@ -1,0 +1,4 @@
+-- What steps kept for documents goes.
+delete from hf_item
+ where document_id in (select value from json_each(:ids))
+returning items

@@ -1,0 +1,10 @@
+-- Dead letters that the tolerance accepts are journalled before it does.
+insert into hf_journal (document_id, at, verb, who, generation, step, cursor, detail)
+select d.id, :now, 'accept', :who, d.generation, s.name, d.cursor, :detail
+  from hf_document d indexed by hf_document_dead
+  left join hf_step s on s.id = d.step_id
+ where d.pipeline_id = :pipeline_id
+   and d.state = 'dead'
+   and d.batch_id = :batch_id
+   and d.accepted_by is null
+ order by d.id
