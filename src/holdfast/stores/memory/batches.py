@@ -110,9 +110,8 @@ class Batches(Base):
         hashed = DocumentsHash()
         hashed.add((row.key, row.fingerprint, row.generation, row.state) for row in rows)
         ids = {row.id for row in rows}
-        plans = [row for row in tables.plans.values() if row.pipeline_id == tables.pipelines[pipeline]]
         return Examined(
-            shape=max(plans, key=lambda row: (row.declared_at, row.id)).shape,
+            shape=self._plans(tables.pipelines[pipeline])[-1].shape,
             holdfast=version(),
             documents_sha256=hashed.hexdigest(),
             asides=sum(len(asides) for place, asides in tables.asides.items() if place[0] in ids),
