@@ -776,3 +776,56 @@ def test_documents_keep_their_payload_to_the_letter(desk: Desk) -> None:
     desk.store.submit(desk.plan, "march", [NewDocument('k,{}"\\', payload, "f")], submission=9, part=0)
     (claim,) = desk.claim()
     assert (claim.key, claim.payload) == ('k,{}"\\', payload)
+
+
+# Decisions beside the closing of a batch
+
+
+WAITING = """
+select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+"""
+CLOSE = "update hf_batch set state = 'closed', closed_at = now(), report = '{}'"
+
+
+def test_a_decision_waits_for_a_batch_that_is_being_closed_and_finds_it_closed(desk: Desk, postgres_url: str) -> None:
+    claim = desk.take_in()
+    desk.bury(claim)
+    with psycopg.connect(postgres_url) as closing, ThreadPoolExecutor(1) as pool:
+        closing.execute("select id from hf_batch for update")
+        redriven = pool.submit(desk.store.redrive, [claim.document_id], who="cat", reason="why")
+        while not redriven.done() and ask(postgres_url, WAITING) == [(0,)]:
+            pass
+        assert not redriven.done()
+        closing.execute(CLOSE)
+        closing.commit()
+        assert redriven.result(30) == []
+    assert desk.standing().state == "dead"
+
+
+def test_closing_a_batch_waits_for_a_decision_that_is_being_made(desk: Desk, postgres_url: str) -> None:
+    claim = desk.take_in()
+    desk.bury(claim)
+    asked = {"ids": numbers([claim.document_id]), "states": texts(["dead"])}
+    assert isinstance(desk.store, PostgresStore)
+    with psycopg.connect(postgres_url, autocommit=True) as closing, ThreadPoolExecutor(1) as pool:
+        with desk.store._db.transaction() as db:
+            db.execute(SQL["hold_batches"], asked)
+            assert len(db.execute(SQL["deciding"], asked).fetchall()) == 1
+            closed = pool.submit(closing.execute, "select id from hf_batch for update")
+            while not closed.done() and ask(postgres_url, WAITING) == [(0,)]:
+                pass
+            assert not closed.done()
+        closed.result(30)
+
+
+def test_documents_are_submitted_beside_a_decision_that_is_being_made(desk: Desk, postgres_url: str) -> None:
+    claim = desk.take_in()
+    asked = {"ids": numbers([claim.document_id]), "states": texts(["running"])}
+    assert isinstance(desk.store, PostgresStore)
+    beside = PostgresStore(postgres_url)
+    with desk.store._db.transaction() as db, ThreadPoolExecutor(1) as pool:
+        db.execute(SQL["hold_batches"], asked)
+        documents = [NewDocument("b", None, "")]
+        submitted = pool.submit(beside.submit, desk.plan, "march", documents, submission=99, part=0)
+        assert submitted.result(30).new == 1
+    beside.close()

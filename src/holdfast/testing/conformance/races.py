@@ -172,6 +172,55 @@ class RaceConformance(Conformance):
                 assert sorted(passed) == [[], [claim.document_id]]
                 assert gated.standing(claim.key).checkpoint.step == "file"
 
+    def test_of_two_reviewers_one_decides(self, gated: Desk, other: Store) -> None:
+        def review(number: int, seen: dict[int, int]) -> list[int]:
+            if number == 0:
+                return gated.store.resume(gated.plan, [*seen], who="cat", reason="fine", at=seen)
+            return other.reject([*seen], who="dan", reason="off topic", at=seen)
+
+        gated.submit(*(f"doc-{turn}" for turn in range(ROUNDS)))
+        with _threads(2) as at_once:
+            for claim in gated.claim():
+                gated.park(claim, at="review")
+                seen = {claim.document_id: gated.standing(claim.key).checkpoint.moves}
+                decided = at_once(lambda n: review(n, seen))  # noqa: B023
+                assert sorted(decided) == [[], [claim.document_id]]
+                (verb,) = gated.verbs(claim)
+                assert gated.standing(claim.key).state == ("waiting" if verb == "resume" else "dead")
+
+    def test_a_rewind_of_many_beside_their_commits_takes_each_document_back_once(
+        self, desk: Desk, other: Store
+    ) -> None:
+        def either(number: int, claims: list[Claim]) -> int:
+            ids = [claim.document_id for claim in reversed(claims)]
+            if number == 0:
+                return len(other.rewind_to(desk.plan, ids, to="extract", who="cat", reason="why"))
+            moves = [desk.forward(claim, items=[Item("extract", 0, "1")]) for claim in claims]
+            return desk.store.commit(desk.plan, moves).count(ACCEPTED)
+
+        with _threads(2) as at_once:
+            for turn in range(ROUNDS):
+                desk.submit(*(f"doc-{turn}-{number}" for number in range(20)), priority=turn)
+                claims = desk.claim(limit=20)
+                rewound, _ = at_once(lambda n: either(n, claims))  # noqa: B023
+                assert rewound == 20
+                for claim in claims:
+                    here = desk.standing(claim.key)
+                    assert (here.state, here.checkpoint.generation, here.checkpoint.step) == ("waiting", 1, "extract")
+                    assert desk.verbs(claim) == ["rewind"]
+                assert desk.commit(*[desk.forward(claim) for claim in claims]) == [LOST] * 20
+
+    def test_the_same_redrive_from_two_places_is_made_once(self, desk: Desk, other: Store) -> None:
+        stores = [desk.store, other]
+        with _threads(2) as at_once:
+            for turn in range(ROUNDS):
+                desk.submit(*(f"doc-{turn}-{number}" for number in range(5)), priority=turn)
+                for claim in desk.claim(limit=5):
+                    desk.bury(claim)
+                ids = desk.store.select("papers", key=f"doc-{turn}-*")
+                done = at_once(lambda n: stores[n].redrive(ids, who=f"w{n}", reason="why"))  # noqa: B023
+                assert sorted(done) == [[], ids]
+
     def test_a_limit_holds_over_many_workers(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other, desk.store, other]
         with at_once_in_threads(4) as at_once:
