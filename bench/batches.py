@@ -134,9 +134,11 @@ def clean(store: Store, url: str) -> None:
             assert worker.stdout is not None
             print("without a cleanup:", worker.stdout.readline().strip(), flush=True)
             began = time.perf_counter()
-            report = cleanup(store, Retention(pipeline="old"), who="bench")
+            try:
+                report = cleanup(store, Retention(pipeline="old"), who="bench")
+            finally:
+                until.touch()
             took = time.perf_counter() - began
-            until.touch()
             print("beside a cleanup: ", worker.stdout.readline().strip())
     print(
         f"cleaned up {report.documents:,} documents in {took:.0f} s, {report.documents / took:,.0f}/s: "

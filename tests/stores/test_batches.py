@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -163,3 +164,33 @@ def test_forgetting_workers_does_not_look_through_all_documents(desk: Desk, url:
     assert "hf_worker" not in {row[2] for row in keys}
     plan = desk.sql("explain query plan " + SQL["delete_workers"].replace(":before", "0"))
     assert not [row[3] for row in plan if row[3].startswith("SCAN") and "hf_worker" not in row[3]]
+
+
+SLICES = (
+    "closing_is_over",
+    "next_closed",
+    "next_finished",
+    "mark_cleaned",
+    "delete_documents",
+    "delete_items",
+    "delete_asides",
+    "delete_lines",
+    "delete_manifest",
+    "delete_workers",
+    "next_blobs",
+    "delete_blobs",
+    "dead_letters",
+    "accept_tolerated",
+    "documents_by_key",
+)
+
+
+@pytest.mark.parametrize("query", SLICES)
+def test_a_slice_looks_at_no_more_than_it_needs(tmp_path: Path, query: str) -> None:
+    """Each statement finds its rows by an index, whatever the size of the tables."""
+    store = open_store(f"sqlite:///{tmp_path}/s.db")
+    statement = re.sub(r":[a-z_]+", "null", SQL[query])
+    with store.transaction() as tx:
+        plan = [row[3] for row in tx.execute("explain query plan " + statement).fetchall()]
+    store.close()
+    assert not [line for line in plan if re.match(r"SCAN (d|i|a|j|hf_(document|item|aside|journal))\b", line)], plan

@@ -20,9 +20,8 @@ STALE = timedelta(days=7)
 
 AT_MOST = 0.04
 """Seconds that a slice may take. The next one is smaller when it took more."""
-FIRST = 200
-LARGEST = 2000
-"""How many rows the first slice takes, and how many a slice takes at most."""
+FIRST, LEAST, MOST = 500, 300, 2000
+"""How many rows a slice takes: the first, and any. With fewer, what it costs to begin and end one would count most."""
 SHORTEST = 0.005
 """Seconds between slices, at least; else as long as the slice took."""
 
@@ -121,9 +120,9 @@ class Pace:
         self.slices += 1
         self.longest = max(self.longest, took)
         if took > AT_MOST:
-            self._rows = max(self._rows // 2, 1)
+            self._rows = max(self._rows // 2, LEAST)
         elif took < AT_MOST / 3:
-            self._rows = min(self._rows * 3 // 2 + 1, LARGEST)
+            self._rows = min(self._rows * 3 // 2, MOST)
         self._pause(max(took, SHORTEST))
         return answer
 

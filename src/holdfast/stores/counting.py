@@ -51,7 +51,12 @@ def _reconciliation(pipeline: str, rows: Sequence[Sequence[Any]], moment: Callab
     )
 
 
-def cut(candidates: Sequence[tuple[int, str, int]], limit: int) -> tuple[list[int], str | None]:
+def candidates_for(limit: int) -> int:
+    """Answers how many documents to look at for a slice of so many rows: most have an item or more."""
+    return max(limit // 2, 1)
+
+
+def cut(candidates: Sequence[Sequence[Any]], limit: int) -> tuple[list[int], str | None]:
     """Cuts a slice of (id, key, rows that it has): at most `limit` rows, but at least one document.
 
     Answers the ids, and the key to go on at; None when these were the last candidates.
@@ -63,4 +68,4 @@ def cut(candidates: Sequence[tuple[int, str, int]], limit: int) -> tuple[list[in
             return ids, key
         ids.append(document_id)
         rows += own
-    return ids, past(candidates[-1][1]) if len(candidates) == limit else None
+    return ids, past(candidates[-1][1]) if len(candidates) == candidates_for(limit) else None

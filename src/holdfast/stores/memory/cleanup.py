@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from holdfast.core.batches import CLOSING, NOTHING_YET, Cleaned
-from holdfast.stores.counting import cut
+from holdfast.stores.counting import candidates_for, cut
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import BatchRow, DocumentRow
 
@@ -106,7 +106,7 @@ class Cleanup(Base):
     ) -> tuple[list[DocumentRow], str | None]:
         start = so_far.goes_on_at or ""
         ahead = [row for row in self._in_order(batch) if row.key >= start and wanted(row)]
-        ids, last = cut([(row.id, row.key, 1 + self._kept(row)) for row in ahead[:limit]], limit)
+        ids, last = cut([(row.id, row.key, 1 + self._kept(row)) for row in ahead[: candidates_for(limit)]], limit)
         return [self._tables.documents[document_id] for document_id in ids], last
 
     def _in_order(self, batch: BatchRow) -> list[DocumentRow]:

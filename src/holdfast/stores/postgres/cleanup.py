@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.core.batches import CLOSING, NOTHING_YET, Cleaned
 from holdfast.core.codec import encode_json
-from holdfast.stores.counting import cut
+from holdfast.stores.counting import candidates_for, cut
 from holdfast.stores.postgres.arrays import bytes_, numbers
 from holdfast.stores.postgres.base import SQL, Base
 from holdfast.stores.postgres.connection import Db
@@ -31,12 +31,12 @@ class Cleanup(Base):
     ) -> Cleaned:
         def look(db: Db) -> tuple[int | None, list[int], str | None]:
             batch_id = _closed(db, pipeline, batch)
-            asked = {"batch_id": batch_id, "start": so_far.goes_on_at or "", "limit": limit}
+            asked = {"batch_id": batch_id, "start": so_far.goes_on_at or "", "limit": candidates_for(limit)}
             rows = [] if batch_id is None else db.execute(SQL["next_closed"], asked).fetchall()
             return (batch_id, *cut(rows, limit))
 
         def delete(db: Db) -> Cleaned:
-            if db.execute(SQL["delete_manifest"], {"batch_id": batch_id, "limit": PARTS}).rowcount:
+            if not so_far.documents and _manifest_goes(db, batch_id):
                 return so_far
             gone = db.execute(SQL["delete_documents"], {"ids": numbers(ids)}).fetchall()
             states = Counter({"done": 0, "dead": 0, "cancelled": 0} | Counter(state for _, state in gone))
@@ -61,7 +61,7 @@ class Cleanup(Base):
 
         def look(db: Db) -> tuple[int | None, list[int], str | None]:
             batch_id = _not_closed(db, pipeline, batch)
-            asked = wanted | {"batch_id": batch_id, "start": so_far.goes_on_at or "", "limit": limit}
+            asked = wanted | {"batch_id": batch_id, "start": so_far.goes_on_at or "", "limit": candidates_for(limit)}
             rows = [] if batch_id is None else db.execute(SQL["next_finished"], asked).fetchall()
             return (batch_id, *cut(rows, limit))
 
@@ -76,14 +76,13 @@ class Cleanup(Base):
         """Deletes what documents have beside their rows, and tells the counts so far in the batch's journal."""
         if not ids or batch_id is None:
             return so_far
-        asked = {"ids": numbers(ids)}
-        ((items,),) = db.execute(SQL["delete_items"], asked).fetchall()
+        ((items, asides, lines),) = db.execute(SQL["delete_kept"], {"ids": numbers(ids)}).fetchall()
         cleaned = replace(
             so_far,
             documents=so_far.documents + len(ids),
             items=so_far.items + items,
-            asides=so_far.asides + db.execute(SQL["delete_asides"], asked).rowcount,
-            lines=so_far.lines + db.execute(SQL["delete_lines"], asked).rowcount,
+            asides=so_far.asides + asides,
+            lines=so_far.lines + lines,
         )
         counts = cleaned.counts()
         if not cleaned.journal_id:
@@ -131,6 +130,11 @@ class Cleanup(Base):
         before = self.now() - older
         ((workers,),) = self._db.reading(lambda db: db.execute(SQL["count_workers"], {"before": before}).fetchall())
         return int(workers)
+
+
+def _manifest_goes(db: Db, batch_id: int | None) -> bool:
+    """Deletes some of a batch's manifest, which goes before its documents. Answers False when nothing was left."""
+    return db.execute(SQL["delete_manifest"], {"batch_id": batch_id, "limit": PARTS}).rowcount > 0
 
 
 def _closed(db: Db, pipeline: str, batch: str) -> int | None:

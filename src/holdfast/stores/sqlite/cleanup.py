@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.core.batches import CLOSING, NOTHING_YET, Cleaned
 from holdfast.core.codec import encode_json
-from holdfast.stores.counting import cut
+from holdfast.stores.counting import candidates_for, cut
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base
 
 DAY = 86_400_000_000
@@ -33,10 +33,10 @@ class Cleanup(Base):
             batch_id = _closed(db, pipeline, batch)
             if batch_id is None:
                 return replace(so_far, goes_on_at=None)
-            asked = {"batch_id": batch_id, "start": so_far.goes_on_at or "", "limit": limit}
+            asked = {"batch_id": batch_id, "start": so_far.goes_on_at or "", "limit": candidates_for(limit)}
             ids, key = cut(db.execute(SQL["next_closed"], asked).fetchall(), limit)
         with self._db.writing() as db:
-            if db.execute(SQL["delete_manifest"], {"batch_id": batch_id, "limit": PARTS}).rowcount:
+            if not so_far.documents and _manifest_goes(db, batch_id):
                 return so_far
             gone = db.execute(SQL["delete_documents"], {"ids": encode_json(ids)}).fetchall()
             states = Counter({"done": 0, "dead": 0, "cancelled": 0} | Counter(state for _, state in gone))
@@ -60,7 +60,7 @@ class Cleanup(Base):
             batch_id = _not_closed(db, pipeline, batch)
             if batch_id is None:
                 return replace(so_far, goes_on_at=None)
-            asked = wanted | {"batch_id": batch_id, "start": so_far.goes_on_at or "", "limit": limit}
+            asked = wanted | {"batch_id": batch_id, "start": so_far.goes_on_at or "", "limit": candidates_for(limit)}
             ids, key = cut(db.execute(SQL["next_finished"], asked).fetchall(), limit)
         if not ids:
             return replace(so_far, goes_on_at=None)
@@ -125,6 +125,11 @@ class Cleanup(Base):
         with self._db.reading() as db:
             before = self._now() - older // MICROSECOND
             return int(db.execute(SQL["count_workers"], {"before": before}).fetchone()[0])
+
+
+def _manifest_goes(db: Connection, batch_id: int) -> bool:
+    """Deletes some of a batch's manifest, which goes before its documents. Answers False when nothing was left."""
+    return db.execute(SQL["delete_manifest"], {"batch_id": batch_id, "limit": PARTS}).rowcount > 0
 
 
 def _closed(db: Connection, pipeline: str, batch: str) -> int | None:

@@ -1,8 +1,10 @@
 -- Whether the closing steps of a batch are done, or there are none.
 select not exists (select 1
                      from hf_document d
-                     join hf_batch b on b.id = d.batch_id
-                     join hf_pipeline p on p.id = b.pipeline_id
-                    where p.name = %(closing)s
-                      and b.name = %(batch)s
+                    where d.key = %(batch)s
+                      and d.batch_id = (select b.id
+                                          from hf_batch b
+                                          join hf_pipeline p on p.id = b.pipeline_id
+                                         where p.name = %(closing)s
+                                           and b.name = %(batch)s)
                       and not (d.state in ('done', 'cancelled') or (d.state = 'dead' and d.accepted_by is not null)))
