@@ -9,7 +9,9 @@ import click
 
 from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
 from holdfast.cli.at_once import say_how_to_go_on
+from holdfast.cli.capsule import capsule
 from holdfast.cli.crashtest import crashtest
+from holdfast.cli.dead import dead
 from holdfast.cli.migrate import migrate
 from holdfast.cli.run import run
 from holdfast.cli.show import show
@@ -63,5 +65,5 @@ def app() -> None:
     """
 
 
-for command in (run, submit, work, status, show, migrate, crashtest):
+for command in (run, submit, work, status, show, dead, capsule, migrate, crashtest):
     app.add_command(command)

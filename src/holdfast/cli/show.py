@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import PurePath
 
@@ -31,10 +32,7 @@ def show(asked: Asked, *, key: str, pipeline: str | None, batch: str | None, ite
     the traceback of its last failure.
     """
     with store_that_exists(asked) as store:
-        pipeline = known_pipeline(store, pipeline) if pipeline else None
-        if pipeline and batch:
-            known_batch(store, pipeline, batch)
-        story = Story(store, _the_one(asked, store, key, pipeline, batch))
+        story = Story(store, the_one(asked, store, key, pipeline=pipeline, batch=batch, words=("show", key)))
         if asked.json:
             click.echo(story.as_json(items=items))
         else:
@@ -43,13 +41,19 @@ def show(asked: Asked, *, key: str, pipeline: str | None, batch: str | None, ite
                 story.tell_items()
 
 
-def _the_one(asked: Asked, store: Store, key: str, pipeline: str | None, batch: str | None) -> Standing:
+def the_one(
+    asked: Asked, store: Store, key: str, *, pipeline: str | None, batch: str | None, words: Sequence[str]
+) -> Standing:
+    """Finds the one document that a person means. Where there are several, `words` is the command to say which."""
+    pipeline = known_pipeline(store, pipeline) if pipeline else None
+    if pipeline and batch:
+        known_batch(store, pipeline, batch)
     found = _found(store, key, pipeline, batch) or _found(store, PurePath(key).as_posix(), pipeline, batch)
     if len(found) == 1:
         return found[0]
     if not found:
         raise Trouble(f"there is no document {key!r} in {_where(asked, pipeline, batch)}{_near(store, key, pipeline)}")
-    commands = [asked.command("show", key, "--pipeline", one.pipeline, "--batch", one.batch) for one in found]
+    commands = [asked.command(*words, "--pipeline", one.pipeline, "--batch", one.batch) for one in found]
     listed = "\n".join(f"  {command}   # {one.state}" for command, one in zip(commands, found, strict=True))
     raise Trouble(f"{len(found)} documents are called {key!r}; say which:\n{listed}")
 

@@ -129,6 +129,9 @@ class Ledger(Protocol):
     def shape(self, pipeline: str) -> Shape | None:
         """Gives the shape that was declared last."""
 
+    def shape_of(self, plan_id: int) -> Shape | None:
+        """Gives the shape that documents of this plan are pinned to."""
+
     def batches(self, pipeline: str) -> list[Batch]:
         """Gives the batches of a pipeline with their balances, oldest first."""
 
@@ -151,6 +154,12 @@ class Ledger(Protocol):
 
     def find(self, key: str) -> list[Standing]:
         """Finds documents by key, in all pipelines and batches."""
+
+    def look(self, document_ids: Sequence[int]) -> list[Standing]:
+        """Tells where these documents stand, by their numbers; those that are not there are left out."""
+
+    def reuses(self, document_ids: Sequence[int]) -> dict[int, dict[str, int]]:
+        """Tells, of documents that were rewound, which generation's items serve which step. Others are left out."""
 
     def outputs(self, document_id: int) -> list[Output]:
         """Tells what each step kept for a document."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -43,6 +43,10 @@ class Ledger(Base):
 
     def shape(self, pipeline: str) -> Shape | None:
         row = self._one("shape", pipeline=pipeline)
+        return msgspec.json.decode(row[0], type=Shape) if row else None
+
+    def shape_of(self, plan_id: int) -> Shape | None:
+        row = self._one("plan", plan_id=plan_id)
         return msgspec.json.decode(row[0], type=Shape) if row else None
 
     def batches(self, pipeline: str) -> list[Batch]:
@@ -104,6 +108,15 @@ class Ledger(Base):
 
     def find(self, key: str) -> list[Standing]:
         return [standing(row) for row in self._all("find", key=key)]
+
+    def look(self, document_ids: Sequence[int]) -> list[Standing]:
+        return [standing(row) for row in self._all("look", ids=numbers(document_ids))]
+
+    def reuses(self, document_ids: Sequence[int]) -> dict[int, dict[str, int]]:
+        found: dict[int, dict[str, int]] = {}
+        for document_id, step, generation in self._all("reuses", ids=numbers(document_ids)):
+            found.setdefault(document_id, {})[step] = generation
+        return found
 
     def outputs(self, document_id: int) -> list[Output]:
         return [

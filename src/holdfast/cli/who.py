@@ -1,0 +1,35 @@
+"""Who decides, and why: what every decision is signed with."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def signed(*, reason: str) -> Callable[[Command], Command]:
+    """Adds the options that sign a decision: --who, and --reason, which this is unless another is given."""
+
+    def add(command: Command) -> Command:
+        command = click.option("--reason", default=reason, show_default=True, help="Why; kept in the journal.")(command)
+        return click.option(
+            "--who",
+            default=login,
+            metavar="NAME",
+            help="Who decides; kept in the journal. [env: HOLDFAST_WHO; default: your login name]",
+        )(command)
+
+    return add
+
+
+def login() -> str:
+    """Gives the name of the person at the keyboard: HOLDFAST_WHO, or the login name."""
+    try:
+        return os.environ.get("HOLDFAST_WHO") or getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        return "somebody"
