@@ -54,6 +54,14 @@ class Shape(Struct, frozen=True):
         return blake2b(encode_json(self.steps).encode(), digest_size=16).hexdigest()
 
 
+def lost(shape: Shape) -> str:
+    """Says why a document is parked that stands at a step which its pipeline never had."""
+    return (
+        "its checkpoint is damaged: it stands at a step that the store does not know. Nothing was guessed: look at it "
+        f"with `holdfast show`, then set it back with `holdfast rewind KEY --to {shape.names[0]}`"
+    )
+
+
 def refuse_if_stranded(shape: Shape, stranded: Mapping[str, Crowd], orders: Orders) -> None:
     """Raises PlanRefused when open documents stand at steps that the shape lacks; says which map to declare."""
     if not stranded:

@@ -14,12 +14,14 @@ from msgspec import Struct
 from holdfast.core.codec import Kept, checked_json
 from holdfast.core.document import Document
 from holdfast.core.errors import BodyError, CursorMovedBack, WrongLength
+from holdfast.core.integrity import Traces
 from holdfast.core.model import WHOLE, Claim, Item, Plan
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import NOTHING, AnyStep, At
 from holdfast.engine.calls import (
     NOTHING_THERE,
     Call,
+    FindTraces,
     MeasureExtent,
     Produced,
     Pulled,
@@ -49,6 +51,11 @@ class StoreReader(Struct):
 
     def read(self, step: str, start: int, stop: int) -> Sequence[tuple[int, Kept]]:
         return self.store.read(*self._where(step), start, stop)
+
+    def traces(self, step: str) -> Traces:
+        """Finds what is kept for the document, whatever its checkpoint says."""
+        generation, step_id = self.claim.checkpoint.generation, self.plan.step_ids[step]
+        return Traces(*self.store.reach(self.claim.document_id, generation, step_id))
 
     def _where(self, step: str) -> tuple[int, int, int]:
         generation = (self.claim.reuses or {}).get(step, self.claim.checkpoint.generation)
@@ -84,6 +91,10 @@ class Desk(Struct, eq=False):
             return over(step, places, step.body(self.document, values)) if places else NOTHING_THERE
         if isinstance(call, MeasureExtent):
             return self._measure(step)
+        if isinstance(call, FindTraces):
+            reader = self.document.reader
+            assert isinstance(reader, StoreReader), "only where the store is can its traces be found"
+            return reader.traces(step.name)
         assert step.verify_body is not None
         return bool(step.verify_body(self.document))
 

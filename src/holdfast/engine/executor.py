@@ -15,13 +15,9 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any
 
-from msgspec import ValidationError
-
 from holdfast.core.document import Document
-from holdfast.core.errors import (
-    BodyError,
-    CursorExpired,
-)
+from holdfast.core.errors import CursorExpired
+from holdfast.core.integrity import Traces, flaw, misplaced, parked
 from holdfast.core.model import Checkpoint, Claim, Entry, Item
 from holdfast.core.moves import Accepted, Answer, Effect, Ending, Move, Refused, Tx
 from holdfast.core.pipeline import Pipeline
@@ -33,6 +29,7 @@ from holdfast.engine.calls import (
     Commit,
     Compute,
     Event,
+    FindTraces,
     GiveBack,
     MeasureExtent,
     Produced,
@@ -58,7 +55,7 @@ def advance(pipeline: Pipeline, claim: Claim, document: Document, *, who: str) -
 class Executor:
     """One document on its way. The claim's checkpoint moves with every accepted commit."""
 
-    __slots__ = ("at", "attempts", "claim", "crashes", "document", "held", "pipeline", "who")
+    __slots__ = ("at", "attempts", "claim", "crashes", "document", "extent", "held", "pipeline", "who")
 
     def __init__(self, pipeline: Pipeline, claim: Claim, document: Document, who: str) -> None:
         self.pipeline = pipeline
@@ -69,12 +66,18 @@ class Executor:
         self.attempts = claim.attempts
         self.crashes = claim.crashes
         self.held = True
+        self.extent = 0  # of the step in which it was taken up
 
     def run(self) -> Run:
         """Step by step, until the document is done, parked or given back."""
         try:
+            if self.claim.damage:
+                raise self._parked(self.claim.damage)
             if self.at.moves:
+                yield from self._refuse_damage()
                 yield from self._verify_what_is_behind()
+            elif self.at.cursor is not None:
+                raise self._parked(f"it never moved, and is at {self.at.cursor!r} inside step {self.at.step!r}")
             while self.held:
                 assert self.at.step is not None
                 step = self.pipeline[self.at.step]
@@ -106,7 +109,7 @@ class Executor:
             yield from self._refuse_expired(step)
             cursor = self.at.cursor  # a restart begins without one
         if cursor is not None:
-            position = yield from self.compute(MeasureExtent(step.name))
+            position = self.extent
         pulled: Pulled = yield from self.compute(PullStream(step.name, cursor, position))
         while not pulled.exhausted:
             effect = self.effect(step, pulled.values) if pulled.values else None
@@ -123,12 +126,9 @@ class Executor:
     def _over(self, step: AnyStep) -> Run:
         assert step.options.over is not None
         extent = yield from self.compute(MeasureExtent(step.options.over))
-        try:
-            windows = Windows(extent, cursor=self.at.cursor)
-        except ValidationError as error:
-            place = f"the cursor {self.at.cursor!r} is no position in step {step.name!r}, which walks over items"
-            raise self.judged(step, BodyError(place)) from error
-        yield from Walk(self, step, windows).run()
+        if wrong := misplaced(self.at, extent):
+            raise self._parked(wrong)
+        yield from Walk(self, step, Windows(extent, cursor=self.at.cursor)).run()
 
     # what they share
 
@@ -179,6 +179,19 @@ class Executor:
     def _park_at(self, gate: AnyStep) -> Run:
         ending = Ending(self.claim, self.who, "paused", "pause", costs="nothing", reason=_waits_at(gate))
         yield GiveBack(ending)
+
+    def _refuse_damage(self) -> Run:
+        """Parks a document whose checkpoint cannot be true, before anything is done on its word."""
+        assert self.at.step is not None
+        step = self.pipeline[self.at.step]
+        traces: Traces = yield from self.compute(FindTraces(step.name))
+        self.extent = traces.extent
+        if wrong := flaw(step.kind, self.claim, traces):
+            raise self._parked(wrong)
+
+    def _parked(self, flaw: str) -> Over:
+        reason = parked(self.claim, flaw)
+        return Over(Ending(self.claim, self.who, "paused", "pause", costs="nothing", reason=reason))
 
     def _verify_what_is_behind(self) -> Run:
         assert self.at.step is not None

@@ -88,6 +88,9 @@ class Work(Protocol):
     def claim_suspect(self, plan: Plan, worker: Worker, **scope: Unpack[Scope]) -> list[Claim]:
         """Gives the worker one due document that crashed its workers before, to be worked on alone."""
 
+    def claim_this(self, plan: Plan, worker: Worker, document_id: int) -> list[Claim]:
+        """Gives the worker this one document if it waits, whether it is due or not, without a deadline."""
+
     def surrender(self, worker: Worker, *, keeping: Sequence[int]) -> int:
         """Lets go of what the worker holds by the books but not in hand, as after a lost answer to a claim."""
 
@@ -113,6 +116,9 @@ class Work(Protocol):
 
     def extent(self, document_id: int, generation: int, step_id: int) -> int:
         """Answers one past the last position that a step kept; 0 when it kept no items."""
+
+    def reach(self, document_id: int, generation: int, step_id: int) -> tuple[int, int]:
+        """Answers the latest generation of which anything is kept (-1: none), and the extent of one step."""
 
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.codec import Kept, decode_json
+from holdfast.core.codec import Kept
 from holdfast.core.errors import UnknownDocument
 from holdfast.core.model import (
     WHOLE,
@@ -29,7 +29,7 @@ from holdfast.core.plan import Shape
 from holdfast.stores.postgres.arrays import numbers
 from holdfast.stores.postgres.base import SQL, Base, kept, moment
 from holdfast.stores.postgres.connection import Db
-from holdfast.stores.rows import at_step, balance, from_json, items_of
+from holdfast.stores.rows import at_step, balance, items_of, told
 
 PAGE = 500
 """How many items are read at a time: nothing is held open on the server while the reader thinks."""
@@ -146,7 +146,7 @@ class Ledger(Base):
 
     def journal(self, document_id: int) -> list[Entry]:
         return [
-            Entry(moment(at), verb, who, generation, step, from_json(cursor), from_json(detail))
+            Entry(moment(at), verb, who, generation, step, told(cursor), told(detail))
             for at, verb, who, generation, step, cursor, detail in self._all("journal", document_id=document_id)
         ]
 
@@ -170,11 +170,11 @@ def standing(row: tuple[Any, ...]) -> Standing:
         pipeline,
         batch,
         key,
-        decode_json(payload),
+        told(payload),
         fingerprint,
         priority,
         state,
-        Checkpoint(generation, step, from_json(cursor), moves),
+        Checkpoint(generation, step, told(cursor), moves),
         attempts,
         crashes,
         reason,

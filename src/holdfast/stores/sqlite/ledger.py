@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.codec import Kept, decode_json, encode_json
+from holdfast.core.codec import Kept, encode_json
 from holdfast.core.errors import UnknownDocument
 from holdfast.core.model import (
     Aside,
@@ -25,7 +25,7 @@ from holdfast.core.model import (
     Worker,
 )
 from holdfast.core.plan import Shape
-from holdfast.stores.rows import at_step, balance, from_json, items_of
+from holdfast.stores.rows import at_step, balance, items_of, told
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, moment
 
 PAGE = 1000
@@ -144,7 +144,7 @@ class Ledger(Base):
 
     def journal(self, document_id: int) -> list[Entry]:
         return [
-            Entry(moment(at), verb, who, generation, step, from_json(cursor), from_json(detail))
+            Entry(moment(at), verb, who, generation, step, told(cursor), told(detail))
             for at, verb, who, generation, step, cursor, detail in self._all("journal", document_id=document_id)
         ]
 
@@ -172,11 +172,11 @@ def standing(row: tuple[Any, ...]) -> Standing:
         pipeline,
         batch,
         key,
-        decode_json(payload),
+        told(payload),
         fingerprint,
         priority,
         state,
-        Checkpoint(generation, step, from_json(cursor), moves),
+        Checkpoint(generation, step, told(cursor), moves),
         attempts,
         crashes,
         reason,

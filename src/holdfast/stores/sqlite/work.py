@@ -7,12 +7,12 @@ from datetime import timedelta
 from sqlite3 import Connection
 from typing import Any, Unpack
 
-from holdfast.core.codec import Kept, decode_json, encode_json
+from holdfast.core.codec import Kept, encode_json
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import Ending, Move, reuses_of, rewound
 from holdfast.stores.groups import EffectFailed
 from holdfast.stores.protocol import Exchanged, Scope
-from holdfast.stores.rows import MANY, items_of
+from holdfast.stores.rows import MANY, items_of, legible
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, as_kept, micros
 from holdfast.stores.sqlite.changes import Changes
 from holdfast.stores.sqlite.commit import Commit, answers
@@ -47,6 +47,9 @@ class Work(Commit):
 
     def claim_suspect(self, plan: Plan, worker: Worker, **scope: Unpack[Scope]) -> list[Claim]:
         return self._claim("find_suspect", plan, self._asked(plan, worker, scope))
+
+    def claim_this(self, plan: Plan, worker: Worker, document_id: int) -> list[Claim]:
+        return self._claim("find_this", plan, self._asked(plan, worker, {}) | {"document_id": document_id})
 
     def _asked(self, plan: Plan, worker: Worker, scope: Scope) -> dict[str, Any]:
         timeouts = scope.get("timeouts", {})
@@ -162,6 +165,11 @@ class Work(Commit):
             row = db.execute(SQL["extent"], (document_id, generation, step_id)).fetchone()
         return int(row[0]) if row else 0
 
+    def reach(self, document_id: int, generation: int, step_id: int) -> tuple[int, int]:
+        with self._db.reading() as db:
+            latest, extent = db.execute(SQL["reach"], (document_id, generation, step_id)).fetchone()
+        return latest, extent
+
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int
     ) -> Sequence[tuple[int, Kept]]:
@@ -174,16 +182,18 @@ class Work(Commit):
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:
     (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
     attempts, crashes, age, reuses, _ = rest
+    payload, cursor, reuses, damage = legible(payload, cursor, reuses)
     return Claim(
         document_id,
         fence,
         batches[batch_id],
         key,
-        decode_json(payload),
+        payload,
         fingerprint,
-        Checkpoint(generation, names[step_id], None if cursor is None else decode_json(cursor), moves),
+        Checkpoint(generation, names[step_id], cursor, moves),
         attempts,
         crashes,
         age * MICROSECOND,
-        None if reuses is None else {names[int(k)]: made for k, made in decode_json(reuses).items() if int(k) in names},
+        None if reuses is None else {names[one]: made for one, made in reuses.items() if one in names},
+        damage,
     )

@@ -21,6 +21,7 @@ _PARTS = (
     "effects",
     "endings",
     "intake",
+    "integrity",
     "kept",
     "ledger",
     "limits",
@@ -44,6 +45,7 @@ from holdfast.testing.conformance.effects import EffectConformance  # noqa: E402
 from holdfast.testing.conformance.endings import EndingConformance  # noqa: E402
 from holdfast.testing.conformance.exchanges import ExchangeConformance  # noqa: E402
 from holdfast.testing.conformance.intake import ChangeConformance, IntakeConformance  # noqa: E402
+from holdfast.testing.conformance.integrity import IntegrityConformance, ThisOneConformance  # noqa: E402
 from holdfast.testing.conformance.kept import AsideConformance, KeptConformance  # noqa: E402
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from holdfast.testing.conformance.limits import LimitConformance  # noqa: E402
@@ -82,6 +84,8 @@ class StoreConformance(
     LimitConformance,
     LedgerConformance,
     LivenessConformance,
+    IntegrityConformance,
+    ThisOneConformance,
     DecisionConformance,
     CancelConformance,
     RedriveConformance,
@@ -107,6 +111,7 @@ __all__ = [
     "ExchangeConformance",
     "FenceConformance",
     "IntakeConformance",
+    "IntegrityConformance",
     "KeptConformance",
     "LedgerConformance",
     "LimitConformance",
@@ -121,6 +126,7 @@ __all__ = [
     "ShapeConformance",
     "StoreConformance",
     "SuspectConformance",
+    "ThisOneConformance",
     "WakeConformance",
     "WorkerConformance",
 ]

@@ -119,7 +119,8 @@ create table hf_document (
   check (state <> 'waiting' or due_at is not null),
   check (state = 'running' or deadline_at is null),
   check (state <> 'running' or claimed_at is not null),
-  check (state = 'dead' or accepted_by is null)
+  check (state = 'dead' or accepted_by is null),
+  check (reuses is null or json_typeof(reuses) = 'object')
 ) with (fillfactor = 50);
 
 -- What claiming, reclaiming and waking need. A move touches none of them.

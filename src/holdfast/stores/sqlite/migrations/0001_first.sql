@@ -114,7 +114,8 @@ create table hf_document (
   check (state <> 'waiting' or due_at is not null),
   check (state = 'running' or deadline_at is null),
   check (state <> 'running' or claimed_at is not null),
-  check (state = 'dead' or accepted_by is null)
+  check (state = 'dead' or accepted_by is null),
+  check (reuses is null or json_type(reuses) = 'object')
 );
 
 -- What claiming, reclaiming and waking need. A move touches none of them.
