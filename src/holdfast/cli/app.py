@@ -12,6 +12,7 @@ from holdfast.cli.at_once import say_how_to_go_on
 from holdfast.cli.capsule import capsule
 from holdfast.cli.crashtest import crashtest
 from holdfast.cli.dead import dead
+from holdfast.cli.debug import debug
 from holdfast.cli.migrate import migrate
 from holdfast.cli.run import run
 from holdfast.cli.show import show
@@ -58,12 +59,13 @@ def app() -> None:
     \b
     Exit codes:
       0    fine
-      1    some documents are dead letters (run, work --drain); a kill changed the result (crashtest)
+      1    some documents are dead letters (run, work --drain); the document failed (debug); a kill changed the
+           result (crashtest)
       2    the command or the pipeline is written wrongly
       3    the store cannot be used
       130  stopped by Ctrl-C, 143 by SIGTERM; the work is saved, and the same command goes on
     """
 
 
-for command in (run, submit, work, status, show, dead, capsule, migrate, crashtest):
+for command in (run, submit, work, status, show, dead, capsule, debug, migrate, crashtest):
     app.add_command(command)
