@@ -56,7 +56,7 @@ def main() -> None:
         after = second_version(renamed={"tidy": "normalise"})
         plan = store.declare(after.shape())
         here = store.standing("notes", "march", "a")
-        store.resume(plan, here.id, who="me", reason="decided: capitals")
+        store.resume(plan, [here.id], who="me", reason="decided: capitals")
         print(holdfast.drain(after, store))
         print(list(store.items(here.id)))
 

@@ -42,9 +42,9 @@ def main() -> None:
         for waiting in store.standings("offers", state="paused"):
             print(f"{waiting.key}: {waiting.reason}")
             if waiting.payload["amount"] < 1000:
-                store.resume(plan, waiting.id, who="Ada", reason="fair price")
+                store.resume(plan, [waiting.id], who="Ada", reason="fair price")
             else:
-                store.reject(waiting.id, who="Ada", reason="we cannot pay that")
+                store.reject([waiting.id], who="Ada", reason="we cannot pay that")
 
         print(holdfast.drain(offers, store))
         print(store.balance("offers"))

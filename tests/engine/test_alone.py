@@ -222,7 +222,7 @@ def test_one_that_was_cancelled_meanwhile_is_lost_and_nothing_is_written(
 
 
 def cancel(store: Store, document_id: int) -> None:
-    store.cancel(document_id, who="bob", reason="no")
+    store.cancel([document_id], who="bob", reason="no")
 
 
 def test_only_a_document_that_waits_is_taken(pipeline: holdfast.Pipeline, bench: Bench) -> None:

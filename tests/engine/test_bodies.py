@@ -220,7 +220,7 @@ def test_a_cursor_never_passes_an_item_that_could_not_be_kept(pipeline: holdfast
     assert bench.drain().dead == 1
     assert bench.standing().checkpoint.cursor == 2
     broken["is"] = False
-    bench.store.redrive(bench.standing().id, who="ada", reason="mended")
+    bench.store.redrive([bench.standing().id], who="ada", reason="mended")
     assert bench.drain().done == 1
     assert bench.kept("pages") == [0, 1, 2, 3, 4, 5]
 
@@ -375,7 +375,7 @@ def test_a_gate_parks_and_a_person_lets_it_go_on(pipeline: holdfast.Pipeline, be
     assert bench.drain().paused == 1
     assert "human_review" in bench.standing().reason
     plan = bench.store.declare(pipeline.shape())
-    assert bench.store.resume(plan, bench.standing().id, who="ada", reason="reads well")
+    assert bench.store.resume(plan, [bench.standing().id], who="ada", reason="reads well")
     assert bench.drain().done == 1
     assert bench.kept("publish") == ["draft published"]
     assert bench.verbs() == ["resume"]

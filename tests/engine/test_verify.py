@@ -54,7 +54,7 @@ class Indexing(Bench):
 
     def resume(self) -> None:
         plan = self.store.declare(self.pipeline.shape())
-        assert self.store.resume(plan, self.standing().id, who="ann", reason="look again")
+        assert self.store.resume(plan, [self.standing().id], who="ann", reason="look again")
 
 
 def later(_doc: holdfast.Document) -> None:

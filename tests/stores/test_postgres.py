@@ -176,15 +176,27 @@ def asked_of(query: str, desk: Desk) -> dict[str, Any]:
         | {"timeouts": "{}", "step_ids": step_ids, "batch": None, "limit": 500},
         "orphans": {"pipeline_id": plan.pipeline_id, "gone": "{}"},
         "reclaim": {"ids": many, "fences": numbers([1] * 500), "states": texts(["waiting"] * 500)}
-        | {"delays": numbers([0] * 500), "reasons": texts([""] * 500)}
+        | {"delays": numbers([0] * 500), "reasons": texts([""] * 500), "errors": texts([""] * 500)}
         | {"attempts": numbers([0] * 500), "crashes": numbers([0] * 500)},
         "give_back": place
         | {"states": texts(["waiting"] * 500), "untils": None, "delays": numbers([0] * 500)}
-        | {"reasons": texts([""] * 500), "refunds": numbers([0] * 500), "crashed": numbers([0] * 500)},
+        | {"reasons": texts([""] * 500), "errors": texts([""] * 500)}
+        | {"refunds": numbers([0] * 500), "crashed": numbers([0] * 500)},
         "let_go": {"id": desk.worker.id, "keeping": many},
         "find_keys": {"batch_id": 1, "keys": texts([f"key {n}" for n in range(500)])},
         "find": {"key": "key 7"},
-        "wake": {"pipeline_id": plan.pipeline_id},
+        "wake": {"pipeline_id": plan.pipeline_id, "gates": "{}"},
+        "undecided": {"pipeline_id": plan.pipeline_id, "step_id": plan.first, "limit": 500},
+        "lost": place,
+        "hold_batches": place,
+        "deciding": place | {"states": texts(["waiting", "running"])},
+        "write_decisions": place | {"verb": "pause", "who": "cat", "detail": "{}"},
+        "write_rewinds": place | {"who": "cat", "to": "extract", "reason": "why", "state": "waiting"},
+        "pause": place | {"until": None, "reason": "why"},
+        "redrive": place | {"every": timedelta(0), "after": timedelta(0)},
+        "rewind_to": place | {"state": "waiting", "parked": "", "plan_id": None, "step_id": plan.first, "reuses": "{}"},
+        "drop_items": place,
+        "drop_asides": place,
         "suspects_due": {"pipeline_id": plan.pipeline_id, "step_ids": step_ids, "batch": None},
     }
     return {"now": None} | asked[query]
@@ -194,7 +206,8 @@ def asked_of(query: str, desk: Desk) -> dict[str, Any]:
     "query",
     [
         *("move", "moved", "claim", "orphans", "reclaim", "give_back", "let_go"),
-        *("find_keys", "find", "wake", "suspects_due"),
+        *("find_keys", "find", "wake", "suspects_due", "undecided", "lost", "drop_items", "drop_asides"),
+        *("hold_batches", "deciding", "write_decisions", "write_rewinds", "pause", "redrive", "rewind_to"),
     ],
 )
 @pytest.mark.usefixtures("statistics")
@@ -203,7 +216,7 @@ def test_no_statement_reads_the_whole_table_of_documents(crowd: Desk, query: str
     assert "Seq Scan on hf_document" not in plan, plan
 
 
-@pytest.mark.parametrize("query", ["move", "moved", "reclaim", "give_back"])
+@pytest.mark.parametrize("query", ["move", "moved", "reclaim", "give_back", "lost", "redrive"])
 @pytest.mark.usefixtures("statistics")
 def test_no_statement_compares_every_document_of_a_group_with_every_other(crowd: Desk, query: str) -> None:
     plan = plan_of(crowd, query, asked_of(query, crowd))

@@ -94,8 +94,8 @@ VERBS: dict[str, Callable[[Desk, Claim], Any]] = {
     "reclaim": lambda desk, _: desk.reclaim(gone=[desk.worker.id]),
     "wake": lambda desk, _: desk.store.wake(desk.plan),
     "suspects_due": lambda desk, _: desk.store.suspects_due(desk.plan),
-    "resume": lambda desk, claim: desk.store.resume(desk.plan, claim.document_id, who="ann", reason=""),
-    "cancel": lambda desk, claim: desk.store.cancel(claim.document_id, who="ann", reason=""),
+    "resume": lambda desk, claim: desk.store.resume(desk.plan, [claim.document_id], who="ann", reason=""),
+    "cancel": lambda desk, claim: desk.store.cancel([claim.document_id], who="ann", reason=""),
 }
 
 
@@ -152,7 +152,7 @@ def test_a_document_that_was_taken_away_while_the_answer_was_lost_is_lost_and_th
 ) -> None:
     far.submit("a", "b", "c")
     claims = far.claim()
-    wire.cut("before", MOVE, meanwhile=lambda: desk.store.cancel(claims[1].document_id, who="bob", reason="no"))
+    wire.cut("before", MOVE, meanwhile=lambda: desk.store.cancel([claims[1].document_id], who="bob", reason="no"))
     assert far.commit(*map(far.forward, claims)) == [ACCEPTED, LOST, ACCEPTED]
 
 
@@ -162,7 +162,7 @@ def test_an_accepted_move_stays_accepted_when_its_document_was_resumed_before_we
     claim = far.take_in()
 
     def resume() -> None:
-        assert desk.store.resume(desk.plan, claim.document_id, who="bob", reason="go on")
+        assert desk.store.resume(desk.plan, [claim.document_id], who="bob", reason="go on")
 
     wire.cut("after", MOVE, meanwhile=resume)
     assert far.commit(far.within(claim, 1, state="paused", reason="wait")) == [ACCEPTED]

@@ -114,7 +114,7 @@ def load(asked: Asked, *, file: Path, redrive: bool, who: str, reason: str) -> N
             raise CapsuleError("a capsule is loaded into a SQLite file: name a new one, --store sqlite:///capsule.db")
         document_id = store.load(loaded, who=who)
         if redrive:
-            store.redrive(document_id, who=who, reason=reason)
+            store.redrive([document_id], who=who, reason=reason)
         (here,) = store.look([document_id])
     if asked.json:
         click.echo(msgspec.json.encode(_facts(asked, loaded, here.state)))

@@ -58,7 +58,7 @@ def _redrive(
     if not redrive:
         again = asked.command(*words, "--redrive")
         raise Trouble(f"{here.key} is a dead letter ({one_line(here.reason)}). To try it again here: {again}")
-    store.redrive(here.id, who=who, reason=reason)
+    store.redrive([here.id], who=who, reason=reason)
 
 
 def _advanced(loaded: Loaded, store: Store, here: Standing, *, who: str, looking: _Looking) -> Standing:

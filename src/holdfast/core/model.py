@@ -55,11 +55,17 @@ class Plan(Struct, frozen=True):
     pipeline_id: int
     plan_id: int
     step_ids: dict[str, int]
+    gates: tuple[str, ...] = ()
 
     @property
     def first(self) -> int:
         """The number of the step at which documents begin."""
         return next(iter(self.step_ids.values()))
+
+    @property
+    def gate_ids(self) -> list[int]:
+        """The numbers of its gates."""
+        return [self.step_ids[gate] for gate in self.gates]
 
     def before(self, step: str) -> list[str]:
         """Names the steps before one."""
@@ -182,6 +188,15 @@ class Entry(Struct, frozen=True):
     step: str | None
     cursor: Any
     detail: Any
+
+
+class Decision(Struct, frozen=True):
+    """What somebody decided about a document that was parked: who, why, the answer to its question, and when."""
+
+    who: str
+    reason: str
+    answer: Any
+    at: datetime
 
 
 class Output(Struct, frozen=True):

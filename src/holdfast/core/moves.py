@@ -44,7 +44,10 @@ def refuse_to_end(sql: str) -> None:
 
 
 class Move(Struct, frozen=True, gc=False):
-    """One forward change of a checkpoint, with the items, the effect and the state that are committed with it."""
+    """One forward change of a checkpoint, with the items, the effect and the state that are committed with it.
+
+    `timeout` is how long the document may be where the move leads: in a step, or, parked at a gate, undecided.
+    """
 
     claim: Claim
     before: Checkpoint
@@ -106,6 +109,7 @@ class Ending(Struct, frozen=True):
     """How a worker gives a document back without moving it: failed, put off, interrupted or paused.
 
     It costs the attempt that was counted at the claim, or a crash instead, or nothing. `step` is the one that failed.
+    `delay` is how long a waiting document waits, and how long a paused one may be undecided: 0 is for ever.
     """
 
     claim: Claim

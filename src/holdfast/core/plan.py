@@ -49,6 +49,11 @@ class Shape(Struct, frozen=True):
         """The names of the steps, in order."""
         return tuple(step.name for step in self.steps)
 
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """The names of the gates, in order."""
+        return tuple(step.name for step in self.steps if step.kind == "gate")
+
     def digest(self) -> str:
         """Gives a mark that is equal for equal steps, whatever they were called before."""
         return blake2b(encode_json(self.steps).encode(), digest_size=16).hexdigest()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 from holdfast.core.codec import Kept
 from holdfast.core.model import (
@@ -48,6 +48,31 @@ class Scope(TypedDict, total=False):
 
     batch: str | None
     timeouts: Timeouts
+
+
+class Which(TypedDict, total=False):
+    """Which documents of a pipeline are meant: those to which all of it applies. What is not said, or None, is open.
+
+    batch     of this batch
+    key       of this key; with * (anything) or ? (any one character) in it, of all keys like it
+    state     in this state
+    step      that stand at this step
+    error     whose last failure was of this class
+    text      with this in their reason, in capitals or not
+    idle      that moved last longer ago than this
+    accepted  dead letters that somebody accepted (True), or documents that nobody did (False)
+    plan      pinned to the plan with this number
+    """
+
+    batch: str | None
+    key: str | None
+    state: State | None
+    step: str | None
+    error: str | None
+    text: str | None
+    idle: timedelta | None
+    accepted: bool | None
+    plan: int | None
 
 
 class Intake(Protocol):
@@ -111,6 +136,9 @@ class Work(Protocol):
         Raises StoreError when the step is later than the one at which the document stands.
         """
 
+    def lost(self, claims: Sequence[Claim]) -> list[int]:
+        """Answers which of these documents are no longer the claimant's: ended, taken away, or begun anew by others."""
+
     def admit(self, plan: Plan, step: str, claims: Sequence[Claim], *, limit: int) -> list[bool]:
         """Answers which of these documents may enter a step that only `limit` documents may be in at once."""
 
@@ -153,10 +181,17 @@ class Ledger(Protocol):
     def standing(self, pipeline: str, batch: str, key: str) -> Standing:
         """Tells where one document stands, or raises UnknownDocument."""
 
-    def standings(
-        self, pipeline: str, *, batch: str | None = None, state: State | None = None, limit: int = 100
-    ) -> list[Standing]:
+    def standings(self, pipeline: str, *, limit: int = 100, **which: Unpack[Which]) -> list[Standing]:
         """Tells where documents stand, the last moved first."""
+
+    def select(self, pipeline: str, *, after: int = 0, limit: int = 2000, **which: Unpack[Which]) -> list[int]:
+        """Gives the numbers of documents, ascending, beginning after one: slice after slice for a decision."""
+
+    def count(self, pipeline: str, **which: Unpack[Which]) -> int:
+        """Counts documents, as before a decision about them."""
+
+    def undecided(self, plan: Plan, gate: str, *, limit: int = 2000) -> dict[int, int]:
+        """Finds documents at a gate whose time to be decided is over, with their moves: what `at` of a decision is."""
 
     def find(self, key: str) -> list[Standing]:
         """Finds documents by key, in all pipelines and batches."""
@@ -172,6 +207,12 @@ class Ledger(Protocol):
 
     def items(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
         """Walks all that is kept for a document's present generation, by step and position."""
+
+    def served(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
+        """Walks what readers should see: the last generation that was complete, also while a new one is under way.
+
+        Nothing when none ever was. Raises StoreError when a new one was completed during the walk: walk again.
+        """
 
     def asides(self, document_id: int) -> list[tuple[str, Aside]]:
         """Gives the items that were set aside, with the step that could not do them."""
@@ -190,26 +231,79 @@ class Upkeep(Protocol):
         """Takes documents from workers that are stale or known to be gone, and from steps that are overdue."""
 
     def wake(self, plan: Plan) -> int:
-        """Lets paused documents wait again whose time has come."""
+        """Lets paused documents wait again whose time has come. Those at gates are left alone: somebody decides."""
 
     def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:
         """Answers whether a suspect is due that `claim_suspect` would give."""
 
 
 class Decisions(Protocol):
-    """Does to documents what a person decided. Each is one line in the journal: who, why, before and after."""
+    """Does to documents what somebody decided. Each is one line in the journal: who, why, before and after.
 
-    def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:
-        """Lets a paused document go on: past the gate if it stands at one. Answers False when it was not paused."""
+    A decision is about a slice of documents, a few thousand at most, and is one transaction. It answers the numbers of
+    those that it changed, ascending. The others are left alone: they do not exist, were not in a state to which the
+    decision applies, or belong to a closed batch. So a decision that was cut short, or made twice, is made again.
+    `at` names the moves at which documents were seen: one that was decided or moved since is left alone, too.
+    """
 
-    def reject(self, document_id: int, *, who: str, reason: str) -> bool:
-        """Makes a paused document a dead letter. Answers False when it was not paused."""
+    def resume(
+        self,
+        plan: Plan,
+        document_ids: Sequence[int],
+        *,
+        who: str,
+        reason: str,
+        answer: Any = None,
+        at: Mapping[int, int] | None = None,
+    ) -> list[int]:
+        """Lets paused documents go on: past the gate if they stand at one. `answer` is what their bodies may ask for.
 
-    def cancel(self, document_id: int, *, who: str, reason: str) -> bool:
-        """Ends an open document for good; its worker cannot write any more. Answers False when it had ended."""
+        Documents at steps that the plan lacks are left alone.
+        """
 
-    def redrive(self, document_id: int, *, who: str, reason: str) -> bool:
-        """Lets a dead letter be tried again from its checkpoint. Answers False when it was not dead."""
+    def reject(
+        self, document_ids: Sequence[int], *, who: str, reason: str, at: Mapping[int, int] | None = None
+    ) -> list[int]:
+        """Makes paused documents dead letters."""
+
+    def pause(self, document_ids: Sequence[int], *, who: str, reason: str, until: datetime | None = None) -> list[int]:
+        """Parks waiting and running documents until then, or until somebody resumes them. It costs no attempt.
+
+        Workers that hold them cannot write any more.
+        """
+
+    def cancel(self, document_ids: Sequence[int], *, who: str, reason: str) -> list[int]:
+        """Ends open documents for good. Workers that hold them cannot write any more."""
+
+    def redrive(
+        self,
+        document_ids: Sequence[int],
+        *,
+        who: str,
+        reason: str,
+        every: timedelta = timedelta(0),
+        after: timedelta = timedelta(0),
+    ) -> list[int]:
+        """Lets dead letters be tried again from their checkpoints: the first after a while, the next `every` so long.
+
+        Over many slices, `after` is `every` times the number of those that were redriven before.
+        """
+
+    def accept(self, document_ids: Sequence[int], *, who: str, reason: str) -> list[int]:
+        """Accepts dead letters by name: they stay dead, and no longer keep their batch from being closed."""
+
+    def prioritise(self, document_ids: Sequence[int], *, priority: int, who: str, reason: str) -> list[int]:
+        """Gives documents that are open or dead another priority: the highest is claimed first."""
+
+    def rewind_to(
+        self, plan: Plan, document_ids: Sequence[int], *, to: str, who: str, reason: str, parked: str = ""
+    ) -> list[int]:
+        """Sets documents back to a step, whatever their state and whoever holds them, as a new generation.
+
+        What the steps before it kept is reused, all later work is done anew. Documents that did not do all of the
+        steps before it are left alone, and so are those whose items were cleaned up, unless they go to the first step.
+        With `parked` they are paused with that reason; else they wait.
+        """
 
 
 class Batches(Protocol):

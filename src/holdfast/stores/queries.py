@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,17 @@ from typing import Any
 Statement = tuple[str, Sequence[Any] | dict[str, Any]]
 
 ROWS = "/* rows */"
+IF = "-- if "
 SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
 """How many rows a statement takes. A few fixed sizes, so that the driver's statement cache knows them all."""
 
 
 class Query(str):
-    """One statement. `for_rows(n)` repeats the row that follows the mark, for writing many rows with one statement."""
+    """One statement. `for_rows(n)` repeats the row that follows the mark, for writing many rows with one statement.
+
+    `asking(...)` leaves out the lines that end in `-- if name` for a name that is not asked for, so that each question
+    finds the index that fits it.
+    """
 
     __slots__ = ()
 
@@ -23,12 +28,22 @@ class Query(str):
         """Gives the statement for so many rows."""
         return _repeated(self, count)
 
+    def asking(self, names: Iterable[str]) -> str:
+        """Gives the statement with the conditions of these names."""
+        return _asking(self, frozenset(names))
+
 
 @cache
 def _repeated(statement: str, count: int) -> str:
     head, _, tail = statement.partition(ROWS)
     row, _, rest = tail.partition("\n")
     return head + ", ".join([row.strip()] * count) + "\n" + rest
+
+
+@cache
+def _asking(statement: str, names: frozenset[str]) -> str:
+    lines = [line.partition(IF) for line in statement.splitlines()]
+    return "\n".join(text.rstrip() for text, mark, name in lines if not mark or name in names)
 
 
 def load(folder: Path) -> dict[str, Query]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.core.codec import Kept, decode_json
+from holdfast.core.errors import StoreError
 from holdfast.core.model import OPEN_STATES, WHOLE, Balance, Item
 
 BIG = 64 * 1024
@@ -126,6 +127,12 @@ def damage_of(payload: str, cursor: str | None, reuses: str | None) -> str:
         except UNREADABLE as error:
             return f"its {name} cannot be read ({error or type(error).__name__}): {str(text)[:100]!r}"
     return ""
+
+
+def refuse_if_replaced(before: Sequence[Any], now: Sequence[Any]) -> None:
+    """Raises StoreError when readers see another generation now than when a walk began: its items may be gone."""
+    if before != now:
+        raise StoreError("the document was completed anew while it was read; read it again")
 
 
 def balance(expected: int, counts: Iterable[tuple[str, str | None, int]]) -> Balance:

@@ -107,14 +107,22 @@ class Base:
         lines[len(lines)] = Entry(now, verb, who, row.generation, self._step_name(row), told(row.cursor), plain)
 
     def _drop_earlier_generations(self, row: DocumentRow) -> None:
-        """A document that is done as a later generation needs the items of the earlier ones no more."""
-        for place in list(self._tables.items):
+        """A document that is done as a later generation needs what earlier ones kept and set aside no more."""
+        tables = self._tables
+        for place in list({**tables.items, **tables.asides}) if row.generation else ():
             document_id, generation, step_id = place
             earlier = document_id == row.id and generation < row.generation
             if earlier and generation != row.generation_of(step_id):
-                items = self._tables.items[place]
-                for position in list(items):
-                    del items[position]
+                for shelf in (tables.items[place], tables.asides[place]):
+                    for position in list(shelf):
+                        del shelf[position]
+
+    def _served(self, row: DocumentRow) -> dict[int, int] | None:
+        """Says which generations' items readers see from now on, while a new generation of the document is made."""
+        if row.cleaned_at is not None:
+            return None
+        steps = [step.id for step in self._tables.steps.values() if step.pipeline_id == row.pipeline_id]
+        return {step_id: row.generation_of(step_id) for step_id in steps} if row.state == "done" else row.serves
 
     def _documents(self, plan: Plan, batch: str | None = None) -> list[DocumentRow]:
         """Gives the documents of a pipeline, or of one batch, the oldest first."""

@@ -47,7 +47,8 @@ class Intake(Base):
                 self._park_lost(pipeline_id, shape, now)
             refuse_if_stranded(shape, stranded, orders)
             others = refuse_if_reordered(shape, orders, pinned)
-            plan = Plan(shape.pipeline, pipeline_id, self._declare_plan(pipeline_id, shape, step_ids, now), step_ids)
+            plan_id = self._declare_plan(pipeline_id, shape, step_ids, now)
+            plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.gates)
             self._begin_dead_letters_anew(plan, others, now)
         return plan
 
@@ -217,7 +218,9 @@ class Intake(Base):
             step_id=plan.first,
             due_at=now,
             generation=row.generation + 1,
+            moves=row.moves + 1,
             fence=row.fence + 1,
+            serves=self._served(row),
         )
 
 

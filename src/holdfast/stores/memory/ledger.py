@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import Any, Unpack
 
 from holdfast.core.codec import Kept
 from holdfast.core.errors import UnknownDocument
-from holdfast.core.model import OPEN_STATES, Aside, Balance, Batch, Entry, Output, Plan, Standing, State, Worker
+from holdfast.core.model import OPEN_STATES, Aside, Balance, Batch, Entry, Output, Plan, Standing, Worker
 from holdfast.core.plan import Shape
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import DocumentRow
+from holdfast.stores.protocol import Which
+from holdfast.stores.which import as_regex, asked
 
 
 class Ledger(Base):
@@ -74,13 +77,45 @@ class Ledger(Base):
                 raise UnknownDocument(f"batch {batch!r} of pipeline {pipeline!r} has no document {key!r}")
             return self._standing(tables.documents[document_id])
 
-    def standings(
-        self, pipeline: str, *, batch: str | None = None, state: State | None = None, limit: int = 100
-    ) -> list[Standing]:
+    def standings(self, pipeline: str, *, limit: int = 100, **which: Unpack[Which]) -> list[Standing]:
+        found = self._meant(pipeline, which)
+        return sorted(found, key=lambda one: (one.moved_at, one.id), reverse=True)[:limit]
+
+    def select(self, pipeline: str, *, after: int = 0, limit: int = 2000, **which: Unpack[Which]) -> list[int]:
+        return sorted(one.id for one in self._meant(pipeline, which) if one.id > after)[:limit]
+
+    def count(self, pipeline: str, **which: Unpack[Which]) -> int:
+        return len(self._meant(pipeline, which))
+
+    def _meant(self, pipeline: str, which: Which) -> list[Standing]:
+        """Gives the documents that are meant."""
+        asking, now = asked(which), self.now()
+        keys = as_regex(asking["keys"]) if "keys" in asking else None
         with self._reading() as tables:
-            standings = [self._standing(row) for row in tables.documents.values() if state in (None, row.state)]
-        asked = [one for one in standings if one.pipeline == pipeline and batch in (None, one.batch)]
-        return sorted(asked, key=lambda one: (one.moved_at, one.id), reverse=True)[:limit]
+            standings = [self._standing(row) for row in tables.documents.values()]
+        wanted: dict[str, Callable[[Standing, Any], bool]] = {
+            "batch": lambda one, batch: one.batch == batch,
+            "key": lambda one, key: one.key == key,
+            "keys": lambda one, _: keys is not None and keys.fullmatch(one.key) is not None,
+            "state": lambda one, state: one.state == state,
+            "dead": lambda one, state: one.state == state,
+            "step": lambda one, step: one.checkpoint.step == step,
+            "error": lambda one, error: one.error == error,
+            "text": lambda one, text: text.lower() in one.reason.lower(),
+            "idle": lambda one, idle: one.moved_at < now - idle,
+            "accepted": lambda one, accepted: bool(one.accepted_by) == accepted,
+            "plan": lambda one, plan: one.plan_id == plan,
+        }
+        ours = [one for one in standings if one.pipeline == pipeline]
+        return [one for one in ours if all(wanted[name](one, value) for name, value in asking.items())]
+
+    def undecided(self, plan: Plan, gate: str, *, limit: int = 2000) -> dict[int, int]:
+        now = self.now()
+        with self._reading():
+            here = [row for row in self._documents(plan) if row.step_id == plan.step_ids[gate]]
+            late = [(row.due_at, row) for row in here if row.state == "paused" and row.due_at and row.due_at <= now]
+        first = sorted(late, key=lambda one: (one[0], one[1].id))[:limit]
+        return {row.id: row.moves for _, row in first}
 
     def find(self, key: str) -> list[Standing]:
         with self._reading() as tables:
@@ -116,6 +151,17 @@ class Ledger(Base):
                 (tables.steps[step_id].name, position, item.value)
                 for step_id, place in self._places(document_id)
                 for position, item in sorted(tables.items[place].items())
+            ]
+        yield from kept
+
+    def served(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
+        with self._reading() as tables:
+            row = tables.documents.get(document_id)
+            serves = self._served(row) if row else None
+            kept = [
+                (tables.steps[step_id].name, position, item.value)
+                for step_id, generation in sorted((serves or {}).items())
+                for position, item in sorted(tables.items[document_id, generation, step_id].items())
             ]
         yield from kept
 

@@ -65,10 +65,11 @@ class Upkeep(Base):
     def wake(self, plan: Plan) -> int:
         now = self.now()
         with self._writing():
-            paused = [row for row in self._documents(plan) if row.state == "paused" and row.due_at is not None]
-            rested = [row for row in paused if row.due_at is not None and row.due_at <= now]
+            paused = [row for row in self._documents(plan) if row.state == "paused"]
+            asleep = [row for row in paused if row.step_id not in plan.gate_ids]
+            rested = [row for row in asleep if row.due_at is not None and row.due_at <= now]
             for row in rested:
-                self._change(row, state="waiting", reason="")
+                self._change(row, state="waiting", reason="", error="")
             return len(rested)
 
     def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:

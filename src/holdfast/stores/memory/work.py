@@ -175,9 +175,10 @@ class Work(Base):
             moves=row.moves + 1,
             moved_at=now,
             crashes=0,
-            **_stays(move, now) if move.state == "running" else _ends(move),
+            **_stays(move, now) if move.state == "running" else _ends(move, now),
         )
         if moved.state == "done":
+            moved = self._change(moved, serves=None)
             self._drop_earlier_generations(moved)
 
     def _keep(self, plan: Plan, move: Move, now: datetime) -> None:
@@ -214,6 +215,8 @@ class Work(Base):
         if row is None or self._held(ending.claim, replace(ending.claim.checkpoint, moves=row.moves)) is None:
             return False
         due = row.due_after(ending.delay, now) if ending.state == "waiting" else None
+        if ending.state == "paused" and ending.delay:
+            due = now + ending.delay
         ended = self._change(
             row,
             state=ending.state,
@@ -222,6 +225,7 @@ class Work(Base):
             deadline_at=None,
             reason=str(ending.failure or ending.reason),
             error=ending.failure.kind if ending.failure else "",
+            moves=row.moves + (ending.state == "paused"),
             attempts=row.attempts if ending.costs == "attempt" else max(row.attempts - 1, 0),
             crashes=row.crashes + (ending.costs == "crash"),
         )
@@ -252,6 +256,11 @@ class Work(Base):
             detail = {"from": at.step, "cursor": at.cursor, "to": to, "reason": reason}
             self._write_journal(set_back, "rewind", who=who, now=now, detail=detail)
             return True
+
+    def lost(self, claims: Sequence[Claim]) -> list[int]:
+        with self._reading() as tables:
+            held = {row.id: row.fence for row in tables.documents.values() if row.state == "running"}
+        return [claim.document_id for claim in claims if held.get(claim.document_id) != claim.fence]
 
     def admit(self, plan: Plan, step: str, claims: Sequence[Claim], *, limit: int) -> list[bool]:
         step_id = plan.step_ids[step]
@@ -289,13 +298,14 @@ def _stays(move: Move, now: datetime) -> dict[str, Any]:
     return stays | {"attempts": 1} if move.is_progress else stays
 
 
-def _ends(move: Move) -> dict[str, Any]:
-    """The document leaves its worker: done, or parked at a gate."""
+def _ends(move: Move, now: datetime) -> dict[str, Any]:
+    """The document leaves its worker: done, or parked at a gate, where it may be undecided for so long."""
+    undecided = move.state == "paused" and move.timeout is not None
     return {
         "state": move.state,
         "reason": move.reason,
         "worker_id": None,
         "attempts": 0,
-        "due_at": None,
+        "due_at": now + move.timeout if undecided and move.timeout else None,
         "deadline_at": None,
     }

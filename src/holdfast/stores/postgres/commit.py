@@ -82,7 +82,7 @@ class Commit(Base):
         blobs: dict[bytes, tuple[str, bytes]] = {}
         asides: list[tuple[Any, ...]] = []
         mended: list[tuple[Any, ...]] = []
-        done: list[dict[str, int]] = []
+        done: list[int] = []
         for move in moves:
             document_id, generation = move.claim.document_id, move.after.generation
             blobs |= {blob_hash(item.value): as_blob(item.value) for item in move.items if len(item.value) > BIG}
@@ -92,12 +92,14 @@ class Commit(Base):
                 asides += [(*place, one.position, one.tries, encode_json(one.error), now) for one in move.asides]
                 mended += [(*place, position) for position in move.mended]
             if _ends_a_later_generation(move):
-                done.append({"document_id": document_id})
+                done.append(document_id)
         # Always in the order of their hashes: two groups that keep the same blobs would else wait for each other.
         _each(db, "keep_blob", [(address, *blobs[address], now) for address in sorted(blobs)])
         _each(db, "set_aside", asides)
         _each(db, "mend", mended)
-        _each(db, "drop_items", done)
+        if done:
+            db.execute(SQL["drop_items"], {"ids": numbers(done)})
+            db.execute(SQL["drop_asides"], {"ids": numbers(done)})
 
     def _run_effects(self, db: Db, moves: Sequence[Move], lost: set[int]) -> None:
         tx, limit = Tx(db, self._db.name), self._db.idle_limit
@@ -171,7 +173,7 @@ def _moves(plan: Plan, moves: Sequence[Move]) -> dict[str, Any]:
         "step_ids": numbers([step_ids[move.after.step] for move in moves]),
         "cursors": texts([None if move.after.cursor is None else encode_json(move.after.cursor) for move in moves]),
         "timeouts": sparse_numbers(
-            [None if move.timeout is None or move.state != "running" else move.timeout // MICROSECOND for move in moves]
+            [None if move.timeout is None or move.state == "done" else move.timeout // MICROSECOND for move in moves]
         ),
         "stalled": sparse_numbers([None if move.is_progress else 1 for move in moves]),
         "states": states,

@@ -2,61 +2,151 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
-from holdfast.core.model import Plan
-from holdfast.core.plan import Shape
-from holdfast.stores.postgres.arrays import numbers
+from holdfast.core.codec import decode_json
+from holdfast.core.model import OPEN_STATES, STATES, Plan, State
+from holdfast.stores.deciding import Deciding, after_gates, by_what_they_reuse, decisive
+from holdfast.stores.postgres.arrays import numbers, texts
 from holdfast.stores.postgres.base import SQL, Base, plain
 from holdfast.stores.postgres.connection import Db
-from holdfast.stores.postgres.ledger import standing
+from holdfast.stores.rewinds import Rewinding
+
+Choose = Callable[[Db], list[int]]
 
 
 class Decisions(Base):
-    """Does to documents what a person decided."""
+    """Does to documents what somebody decided."""
 
-    def resume(self, plan: Plan, document_id: int, *, who: str, reason: str) -> bool:
+    def resume(
+        self,
+        plan: Plan,
+        document_ids: Sequence[int],
+        *,
+        who: str,
+        reason: str,
+        answer: Any = None,
+        at: Mapping[int, int] | None = None,
+    ) -> list[int]:
         now = self._now()
-        asked = {"id": document_id, "now": now}
 
-        def resume(db: Db) -> bool:
-            db.execute(SQL["hold_document"], asked)
-            row = db.execute(SQL["standing_by_id"], {"ids": numbers([document_id])}).fetchone()
-            if row is None or row[7] != "paused":
-                return False
-            here, names = standing(row), list(plan.step_ids)
-            self._write_journal(db, [(document_id, "resume", who, {"reason": reason})], now)
-            place = names.index(here.checkpoint.step or "") + _is_gate(db, plan, here.checkpoint.step)
-            if place == len(names):
-                db.execute(SQL["finish_past_gate"], asked)
-                db.execute(SQL["drop_items"], {"document_id": document_id})
-            else:
-                db.execute(SQL["resume"], asked | {"step_id": plan.step_ids[names[place]]})
-            return True
+        def resume(db: Db) -> list[int]:
+            going = after_gates(plan, _deciding(db, document_ids, ["paused"], at))
+            for step_id, ids in going.items():
+                detail = decisive(reason, "waiting" if step_id else "done", answer)
+                asked = {"ids": numbers(ids), "step_id": step_id, "now": now}
+                lines = {"verb": "resume", "who": plain(who), "detail": detail}
+                db.execute(SQL["write_decisions"], asked | lines)
+                db.execute(SQL["resume" if step_id else "finish_past_gate"], asked)
+                if not step_id:
+                    db.execute(SQL["drop_items"], asked)
+                    db.execute(SQL["drop_asides"], asked)
+            return sorted(number for ids in going.values() for number in ids)
 
         return self._db.writing(resume)
 
-    def reject(self, document_id: int, *, who: str, reason: str) -> bool:
-        return self._decide("reject", document_id, who=who, reason=reason)
+    def reject(
+        self, document_ids: Sequence[int], *, who: str, reason: str, at: Mapping[int, int] | None = None
+    ) -> list[int]:
+        return self._decide("reject", _those(document_ids, ["paused"], at), "dead", who=who, reason=reason)
 
-    def cancel(self, document_id: int, *, who: str, reason: str) -> bool:
-        return self._decide("cancel", document_id, who=who, reason=reason)
+    def pause(self, document_ids: Sequence[int], *, who: str, reason: str, until: datetime | None = None) -> list[int]:
+        those = _those(document_ids, ["waiting", "running"])
+        return self._decide("pause", those, "paused", who=who, reason=reason, until=until)
 
-    def redrive(self, document_id: int, *, who: str, reason: str) -> bool:
-        return self._decide("redrive", document_id, who=who, reason=reason)
+    def cancel(self, document_ids: Sequence[int], *, who: str, reason: str) -> list[int]:
+        return self._decide("cancel", _those(document_ids, OPEN_STATES), "cancelled", who=who, reason=reason)
 
-    def _decide(self, verb: str, document_id: int, *, who: str, reason: str) -> bool:
+    def redrive(
+        self,
+        document_ids: Sequence[int],
+        *,
+        who: str,
+        reason: str,
+        every: timedelta = timedelta(0),
+        after: timedelta = timedelta(0),
+    ) -> list[int]:
+        those = _those(document_ids, ["dead"])
+        return self._decide("redrive", those, "waiting", who=who, reason=reason, every=every, after=after)
+
+    def accept(self, document_ids: Sequence[int], *, who: str, reason: str) -> list[int]:
+        def not_accepted(db: Db) -> list[int]:
+            dead = numbers([one.id for one in _deciding(db, document_ids, ["dead"])])
+            return [row[0] for row in db.execute(SQL["not_accepted"], {"ids": dead}).fetchall()]
+
+        return self._decide("accept", not_accepted, "dead", who=who, reason=reason)
+
+    def prioritise(self, document_ids: Sequence[int], *, priority: int, who: str, reason: str) -> list[int]:
         now = self._now()
 
-        def decide(db: Db) -> bool:
-            if db.execute(SQL[verb], {"id": document_id, "reason": plain(reason), "now": now}).rowcount != 1:
-                return False
-            self._write_journal(db, [(document_id, verb, who, {"reason": reason})], now)
-            return True
+        def prioritise(db: Db) -> list[int]:
+            groups: dict[tuple[State, int], list[int]] = defaultdict(list)
+            for one in _deciding(db, document_ids, [*OPEN_STATES, "dead"]):
+                if one.priority != priority:
+                    groups[one.state, one.priority].append(one.id)
+            for (state, before), some in groups.items():
+                asked = {"ids": numbers(some), "priority": priority, "now": now}
+                detail = decisive(reason, state, more={"from": before, "to": priority})
+                lines = {"verb": "prioritise", "who": plain(who), "detail": detail}
+                db.execute(SQL["write_decisions"], asked | lines)
+                db.execute(SQL["prioritise"], asked)
+            return sorted(number for some in groups.values() for number in some)
+
+        return self._db.writing(prioritise)
+
+    def rewind_to(
+        self, plan: Plan, document_ids: Sequence[int], *, to: str, who: str, reason: str, parked: str = ""
+    ) -> list[int]:
+        now = self._now()
+
+        def rewind(db: Db) -> list[int]:
+            orders = db.execute(SQL["plan_steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
+            rewinding = Rewinding(plan, to, {plan_id: decode_json(steps) for plan_id, steps in orders})
+            here = [one for one in _deciding(db, document_ids, STATES) if one.pipeline_id == plan.pipeline_id]
+            going = by_what_they_reuse(rewinding, here)
+            asked = {
+                "who": plain(who),
+                "reason": plain(reason),
+                "to": to,
+                "parked": plain(parked),
+                "state": "paused" if parked else "waiting",
+                "step_id": plan.step_ids[to],
+                "plan_id": plan.plan_id if rewinding.begins_anew else None,
+                "now": now,
+            }
+            for reuses, ids in going.items():
+                group = asked | {"ids": numbers(ids), "reuses": reuses}
+                db.execute(SQL["write_rewinds"], group)
+                db.execute(SQL["rewind_to"], group)
+            return sorted(number for ids in going.values() for number in ids)
+
+        return self._db.writing(rewind)
+
+    def _decide(self, verb: str, those: Choose, state: State, *, who: str, reason: str, **more: Any) -> list[int]:
+        now = self._now()
+
+        def decide(db: Db) -> list[int]:
+            if ids := those(db):
+                said = {"verb": verb, "who": plain(who), "reason": plain(reason), "now": now}
+                asked = said | {"ids": numbers(ids)}
+                db.execute(SQL["write_decisions"], asked | {"detail": decisive(reason, state)})
+                db.execute(SQL[verb], asked | more)
+            return ids
 
         return self._db.writing(decide)
 
 
-def _is_gate(db: Db, plan: Plan, step: str | None) -> bool:
-    ((shape,),) = db.execute(SQL["plan"], {"plan_id": plan.plan_id}).fetchall()
-    return any(one.kind == "gate" and one.name == step for one in msgspec.json.decode(shape, type=Shape).steps)
+def _those(ids: Sequence[int], states: Sequence[State], at: Mapping[int, int] | None = None) -> Choose:
+    return lambda db: [one.id for one in _deciding(db, ids, states, at)]
+
+
+def _deciding(
+    db: Db, ids: Sequence[int], states: Sequence[State], at: Mapping[int, int] | None = None
+) -> list[Deciding]:
+    asked = {"ids": numbers([*ids]), "states": texts(states)}
+    db.execute(SQL["hold_batches"], asked)
+    here = [Deciding(*row) for row in db.execute(SQL["deciding"], asked).fetchall()]
+    return [one for one in here if at is None or at.get(one.id) == one.moves]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
@@ -22,14 +22,15 @@ from holdfast.core.model import (
     Output,
     Plan,
     Standing,
-    State,
     Worker,
 )
 from holdfast.core.plan import Shape
 from holdfast.stores.postgres.arrays import numbers
 from holdfast.stores.postgres.base import SQL, Base, kept, moment
 from holdfast.stores.postgres.connection import Db
-from holdfast.stores.rows import at_step, balance, items_of, told
+from holdfast.stores.protocol import Which
+from holdfast.stores.rows import at_step, balance, items_of, refuse_if_replaced, told
+from holdfast.stores.which import as_like, asked, containing
 
 PAGE = 500
 """How many items are read at a time: nothing is held open on the server while the reader thinks."""
@@ -99,12 +100,28 @@ class Ledger(Base):
             raise UnknownDocument(f"batch {batch!r} of pipeline {pipeline!r} has no document {key!r}")
         return standing(row)
 
-    def standings(
-        self, pipeline: str, *, batch: str | None = None, state: State | None = None, limit: int = 100
-    ) -> list[Standing]:
-        return [
-            standing(row) for row in self._all("standings", pipeline=pipeline, batch=batch, state=state, limit=limit)
-        ]
+    def standings(self, pipeline: str, *, limit: int = 100, **which: Unpack[Which]) -> list[Standing]:
+        return [standing(row) for row in self._meant("standings", which, pipeline=pipeline, limit=limit)]
+
+    def select(self, pipeline: str, *, after: int = 0, limit: int = 2000, **which: Unpack[Which]) -> list[int]:
+        return [row[0] for row in self._meant("select", which, pipeline=pipeline, after=after, limit=limit)]
+
+    def count(self, pipeline: str, **which: Unpack[Which]) -> int:
+        return int(self._meant("count", which, pipeline=pipeline)[0][0])
+
+    def _meant(self, query: str, which: Which, **more: Any) -> list[tuple[Any, ...]]:
+        asking = asked(which)
+        patterns = {
+            "keys": as_like(asking.get("keys", "")),
+            "text": containing(asking.get("text", "")),
+            "now": self._now(),
+        }
+        question, parameters = SQL[query].asking(asking), asking | patterns | more
+        return self._db.reading(lambda db: db.execute(question, parameters).fetchall())
+
+    def undecided(self, plan: Plan, gate: str, *, limit: int = 2000) -> dict[int, int]:
+        place = {"pipeline_id": plan.pipeline_id, "step_id": plan.step_ids[gate]}
+        return dict(self._all("undecided", **place, now=self._now(), limit=limit))
 
     def find(self, key: str) -> list[Standing]:
         return [standing(row) for row in self._all("find", key=key)]
@@ -125,7 +142,15 @@ class Ledger(Base):
         ]
 
     def items(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
-        for step_id, step, generation in self._all("item_steps", document_id=document_id):
+        yield from self._walk(document_id, self._all("item_steps", document_id=document_id))
+
+    def served(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
+        steps = self._all("served_steps", document_id=document_id)
+        yield from self._walk(document_id, [step for step in steps if step[2] is not None])
+        refuse_if_replaced(steps, self._all("served_steps", document_id=document_id))
+
+    def _walk(self, document_id: int, steps: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, int, Kept]]:
+        for step_id, step, generation in steps:
             place = {"document_id": document_id, "generation": generation, "step_id": step_id, "limit": PAGE}
             page = self._page(place, WHOLE - 1)
             while page:

@@ -36,7 +36,7 @@ class Upkeep(Base):
         return self._db.writing(reclaim)
 
     def wake(self, plan: Plan) -> int:
-        asked = {"pipeline_id": plan.pipeline_id, "now": self._now()}
+        asked = {"pipeline_id": plan.pipeline_id, "gates": numbers(plan.gate_ids), "now": self._now()}
         if self._db.reading(lambda db: db.execute(SQL["sleeping"], asked).fetchone()) == (False,):
             return 0
         return self._db.writing(lambda db: db.execute(SQL["wake"], asked).rowcount)

@@ -116,6 +116,13 @@ class Work(Commit):
 
         return self._db.writing(rewind)
 
+    def lost(self, claims: Sequence[Claim]) -> list[int]:
+        asked = {
+            "ids": numbers([claim.document_id for claim in claims]),
+            "fences": numbers([claim.fence for claim in claims]),
+        }
+        return [row[0] for row in self._db.reading(lambda db: db.execute(SQL["lost"], asked).fetchall())]
+
     def admit(self, plan: Plan, step: str, claims: Sequence[Claim], *, limit: int) -> list[bool]:
         step_id = plan.step_ids[step]
 
@@ -178,7 +185,7 @@ def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str])
 
 def _endings(endings: Sequence[Ending]) -> dict[str, Any]:
     claims = [ending.claim for ending in endings]
-    delays = [ending.delay // MICROSECOND if ending.state == "waiting" else None for ending in endings]
+    delays = [_delay(ending) for ending in endings]
     return {
         "ids": numbers([claim.document_id for claim in claims]),
         "generations": numbers([claim.checkpoint.generation for claim in claims]),
@@ -191,6 +198,11 @@ def _endings(endings: Sequence[Ending]) -> dict[str, Any]:
         "refunds": numbers([int(ending.costs != "attempt") for ending in endings]),
         "crashed": numbers([int(ending.costs == "crash") for ending in endings]),
     }
+
+
+def _delay(ending: Ending) -> int | None:
+    delayed = ending.state == "waiting" or (ending.state == "paused" and ending.delay)
+    return ending.delay // MICROSECOND if delayed else None
 
 
 def _line(ending: Ending) -> tuple[int, str, str, Any]:

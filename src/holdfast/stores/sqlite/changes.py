@@ -35,7 +35,9 @@ class Changes:
                 deadline = None if move.timeout is None else self.now + move.timeout // MICROSECOND
                 going += (*guard(move), step_id, cursor, deadline, move.is_progress)
             else:
-                ending[step_id, cursor, move.state, move.reason] += guard(move)
+                undecided = move.state == "paused" and move.timeout is not None
+                until = self.now + move.timeout // MICROSECOND if undecided and move.timeout else None
+                ending[step_id, cursor, move.state, move.reason, until] += guard(move)
         yield from in_statements(SQL["move"], (self.now,), going, 8)
         for end, guards in ending.items():
             yield from in_statements(SQL["move_and_end"], (*end, self.now), guards, 4)
@@ -54,6 +56,7 @@ class Changes:
                 yield from self._keeping_asides(move)
             if move.state == "done" and generation:
                 yield SQL["drop_items"], {"document_id": document_id}
+                yield SQL["drop_asides"], {"document_id": document_id}
         yield from in_statements(SQL["keep_items"], (self.now,), rows, 6)
 
     def _keeping_apart(self, place: tuple[Any, ...], kept: Kept) -> Iterator[Statement]:

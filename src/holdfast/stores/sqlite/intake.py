@@ -57,7 +57,7 @@ class Intake(Base):
                 "now": now,
             }
             (plan_id,) = db.execute(SQL["declare_plan"], remembered).fetchone()
-            plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids)
+            plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.gates)
             if others:
                 _begin_dead_letters_anew(db, plan, others, now)
         return plan

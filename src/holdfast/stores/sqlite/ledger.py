@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
 from holdfast.core.codec import Kept, encode_json
 from holdfast.core.errors import UnknownDocument
 from holdfast.core.model import (
+    WHOLE,
     Aside,
     Balance,
     Batch,
@@ -21,12 +22,13 @@ from holdfast.core.model import (
     Output,
     Plan,
     Standing,
-    State,
     Worker,
 )
 from holdfast.core.plan import Shape
-from holdfast.stores.rows import at_step, balance, items_of, told
+from holdfast.stores.protocol import Which
+from holdfast.stores.rows import at_step, balance, items_of, refuse_if_replaced, told
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, moment
+from holdfast.stores.which import as_glob, asked, containing
 
 PAGE = 1000
 """How many items are read at once."""
@@ -102,12 +104,29 @@ class Ledger(Base):
             raise UnknownDocument(f"batch {batch!r} of pipeline {pipeline!r} has no document {key!r}")
         return standing(row)
 
-    def standings(
-        self, pipeline: str, *, batch: str | None = None, state: State | None = None, limit: int = 100
-    ) -> list[Standing]:
-        return [
-            standing(row) for row in self._all("standings", pipeline=pipeline, batch=batch, state=state, limit=limit)
-        ]
+    def standings(self, pipeline: str, *, limit: int = 100, **which: Unpack[Which]) -> list[Standing]:
+        return [standing(row) for row in self._meant("standings", which, pipeline=pipeline, limit=limit)]
+
+    def select(self, pipeline: str, *, after: int = 0, limit: int = 2000, **which: Unpack[Which]) -> list[int]:
+        return [row[0] for row in self._meant("select", which, pipeline=pipeline, after=after, limit=limit)]
+
+    def count(self, pipeline: str, **which: Unpack[Which]) -> int:
+        return int(self._meant("count", which, pipeline=pipeline)[0][0])
+
+    def _meant(self, query: str, which: Which, **more: Any) -> list[tuple[Any, ...]]:
+        asking = asked(which)
+        patterns = {
+            "keys": as_glob(asking.get("keys", "")),
+            "text": containing(asking.get("text", "")),
+            "idle": asking.get("idle", timedelta(0)) // MICROSECOND,
+            "now": self._now(),
+        }
+        with self._db.reading() as db:
+            return db.execute(SQL[query].asking(asking), asking | patterns | more).fetchall()
+
+    def undecided(self, plan: Plan, gate: str, *, limit: int = 2000) -> dict[int, int]:
+        place = {"pipeline_id": plan.pipeline_id, "step_id": plan.step_ids[gate]}
+        return dict(self._all("undecided", **place, now=self._now(), limit=limit))
 
     def find(self, key: str) -> list[Standing]:
         return [standing(row) for row in self._all("find", key=key)]
@@ -135,6 +154,18 @@ class Ledger(Base):
                 for place, kept in items_of(position, items, as_kept(value, media)):
                     yield step, place, kept
             after = {"step_id": page[-1][5], "position": page[-1][1]}
+
+    def served(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
+        steps = self._all("served_steps", document_id=document_id)
+        for step_id, step, generation in steps:
+            place = {"document_id": document_id, "generation": generation, "step_id": step_id, "limit": PAGE}
+            after = WHOLE - 1
+            while page := self._all("page", **place, after=after):
+                for position, items, value, media in page:
+                    for item, one in items_of(position, items, as_kept(value, media)):
+                        yield step, item, one
+                after = page[-1][0]
+        refuse_if_replaced(steps, self._all("served_steps", document_id=document_id))
 
     def asides(self, document_id: int) -> list[tuple[str, Aside]]:
         return [

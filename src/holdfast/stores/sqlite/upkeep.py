@@ -53,12 +53,9 @@ class Upkeep(Base):
         self._write_journal(db, document_id, "reclaim", who=who, now=now, detail=detail)
 
     def wake(self, plan: Plan) -> int:
-        asked = {"pipeline_id": plan.pipeline_id, "now": self._now()}
+        asked = {"pipeline_id": plan.pipeline_id, "gates": encode_json(plan.gate_ids), "now": self._now()}
         with self._db.reading() as db:
-            sleeping = (
-                "select 1 from hf_document where pipeline_id = :pipeline_id and state = 'paused' and due_at <= :now"
-            )
-            if not db.execute(sleeping, asked).fetchone():
+            if db.execute(SQL["sleeping"], asked).fetchone() == (0,):
                 return 0
         with self._db.writing() as db:
             return db.execute(SQL["wake"], asked).rowcount

@@ -109,7 +109,8 @@ class Work(Commit):
 
     def _give_back(self, db: Connection, ending: Ending, now: int) -> bool:
         claim = ending.claim
-        due = now + ending.delay // MICROSECOND if ending.state == "waiting" else None
+        delayed = ending.state == "waiting" or (ending.state == "paused" and ending.delay)
+        due = now + ending.delay // MICROSECOND if delayed else None
         row = {
             "id": claim.document_id,
             "generation": claim.checkpoint.generation,
@@ -147,6 +148,11 @@ class Work(Commit):
             detail = {"from": checkpoint.step, "cursor": checkpoint.cursor, "to": to, "reason": reason}
             self._write_journal(db, claim.document_id, "rewind", who=who, now=now, detail=detail)
             return True
+
+    def lost(self, claims: Sequence[Claim]) -> list[int]:
+        asked = encode_json([(claim.document_id, claim.fence) for claim in claims])
+        with self._db.reading() as db:
+            return [row[0] for row in db.execute(SQL["lost"], {"claims": asked}).fetchall()]
 
     def admit(self, plan: Plan, step: str, claims: Sequence[Claim], *, limit: int) -> list[bool]:
         step_id = plan.step_ids[step]

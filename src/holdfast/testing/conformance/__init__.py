@@ -26,9 +26,12 @@ _PARTS = (
     "ledger",
     "limits",
     "liveness",
+    "operators",
     "plans",
     "races",
     "rewinds",
+    "served",
+    "which",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
@@ -50,6 +53,11 @@ from holdfast.testing.conformance.kept import AsideConformance, KeptConformance 
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from holdfast.testing.conformance.limits import LimitConformance  # noqa: E402
 from holdfast.testing.conformance.liveness import LivenessConformance  # noqa: E402
+from holdfast.testing.conformance.operators import (  # noqa: E402
+    EveryDecisionConformance,
+    OperatorConformance,
+    ReviewConformance,
+)
 from holdfast.testing.conformance.plans import (  # noqa: E402
     OrderConformance,
     PlanConformance,
@@ -58,6 +66,8 @@ from holdfast.testing.conformance.plans import (  # noqa: E402
 )
 from holdfast.testing.conformance.races import RaceConformance  # noqa: E402
 from holdfast.testing.conformance.rewinds import RewindConformance  # noqa: E402
+from holdfast.testing.conformance.served import RewindToConformance, ServedConformance  # noqa: E402
+from holdfast.testing.conformance.which import WhichConformance  # noqa: E402
 from holdfast.testing.conformance.workers import WorkerConformance  # noqa: E402
 
 
@@ -90,6 +100,12 @@ class StoreConformance(
     CancelConformance,
     RedriveConformance,
     WakeConformance,
+    EveryDecisionConformance,
+    OperatorConformance,
+    ReviewConformance,
+    RewindToConformance,
+    ServedConformance,
+    WhichConformance,
     RaceConformance,
 ):
     """All that a store has to do."""
@@ -108,6 +124,7 @@ __all__ = [
     "Desk",
     "EffectConformance",
     "EndingConformance",
+    "EveryDecisionConformance",
     "ExchangeConformance",
     "FenceConformance",
     "IntakeConformance",
@@ -117,16 +134,21 @@ __all__ = [
     "LimitConformance",
     "LivenessConformance",
     "OpenStore",
+    "OperatorConformance",
     "OrderConformance",
     "PlanConformance",
     "RaceConformance",
     "RedriveConformance",
     "RenameConformance",
+    "ReviewConformance",
     "RewindConformance",
+    "RewindToConformance",
+    "ServedConformance",
     "ShapeConformance",
     "StoreConformance",
     "SuspectConformance",
     "ThisOneConformance",
     "WakeConformance",
+    "WhichConformance",
     "WorkerConformance",
 ]

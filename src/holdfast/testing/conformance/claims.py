@@ -117,7 +117,7 @@ class ClaimConformance(Conformance):
         desk.submit("a", "b")
         first, second = desk.claim()
         desk.finish(first)
-        desk.store.cancel(second.document_id, who="ann", reason="no")
+        desk.store.cancel([second.document_id], who="ann", reason="no")
         assert desk.claim() == []
 
     def test_the_fence_grows_with_each_claim(self, desk: Desk) -> None:

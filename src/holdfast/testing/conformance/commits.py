@@ -172,13 +172,13 @@ class FenceConformance(Conformance):
 
     def test_a_cancelled_document_cannot_be_moved(self, desk: Desk) -> None:
         claim = desk.take_in()
-        desk.store.cancel(claim.document_id, who="ann", reason="no")
+        desk.store.cancel([claim.document_id], who="ann", reason="no")
         assert desk.commit(desk.forward(claim)) == [LOST]
 
     def test_a_group_with_one_lost_move_commits_the_others(self, desk: Desk) -> None:
         desk.submit("a", "b", "c")
         a, b, c = desk.claim()
-        desk.store.cancel(b.document_id, who="ann", reason="no")
+        desk.store.cancel([b.document_id], who="ann", reason="no")
         moves = [desk.forward(one, items=[Item("extract", 0, "1")]) for one in (a, b, c)]
         assert desk.commit(*moves) == [ACCEPTED, LOST, ACCEPTED]
         assert [desk.items(one) for one in (a, b, c)] == [[("extract", 0, "1")], [], [("extract", 0, "1")]]
@@ -194,7 +194,7 @@ class FenceConformance(Conformance):
         desk.submit(*(f"doc-{number}" for number in range(90)))
         claims = desk.claim()
         for claim in claims[::3]:
-            desk.store.cancel(claim.document_id, who="ann", reason="no")
+            desk.store.cancel([claim.document_id], who="ann", reason="no")
         answers = desk.commit(*(desk.forward(claim) for claim in claims))
         assert answers == [LOST if place % 3 == 0 else ACCEPTED for place in range(90)]
 

@@ -12,7 +12,7 @@ from holdfast.testing.conformance.base import SECOND, Conformance, Desk
 
 
 def _resume(desk: Desk, claim: Claim) -> bool:
-    return desk.store.resume(desk.plan, claim.document_id, who="cat", reason="looks good")
+    return desk.store.resume(desk.plan, [claim.document_id], who="cat", reason="looks good") == [claim.document_id]
 
 
 def _at_review(gated: Desk) -> Claim:
@@ -40,7 +40,7 @@ class DecisionConformance(Conformance):
         assert _resume(desk, claim)
         here = desk.standing()
         assert (here.state, here.reason, here.due_at) == ("waiting", "", desk.clock())
-        assert here.checkpoint == Checkpoint(0, "extract", 2, 1)
+        assert here.checkpoint == Checkpoint(0, "extract", 2, 2)
 
     def test_a_cursor_ages_on_while_its_document_is_paused_and_resumed(self, desk: Desk) -> None:
         claim = desk.keep(desk.take_in(), "1", "2")
@@ -117,7 +117,7 @@ class DecisionConformance(Conformance):
             "resume",
             "cat",
             "review",
-            {"reason": "looks good"},
+            {"reason": "looks good", "was": "paused", "state": "waiting"},
         )
 
     def test_only_a_paused_document_is_resumed(self, desk: Desk) -> None:
@@ -137,10 +137,10 @@ class DecisionConformance(Conformance):
 
     def test_a_document_that_never_was_cannot_be_decided(self, desk: Desk) -> None:
         nobody = 10**9
-        assert not desk.store.resume(desk.plan, nobody, who="cat", reason="why")
-        assert not desk.store.reject(nobody, who="cat", reason="why")
-        assert not desk.store.cancel(nobody, who="cat", reason="why")
-        assert not desk.store.redrive(nobody, who="cat", reason="why")
+        assert not desk.store.resume(desk.plan, [nobody], who="cat", reason="why")
+        assert not desk.store.reject([nobody], who="cat", reason="why")
+        assert not desk.store.cancel([nobody], who="cat", reason="why")
+        assert not desk.store.redrive([nobody], who="cat", reason="why")
 
     def test_a_worker_that_paused_a_document_cannot_move_it(self, gated: Desk) -> None:
         claim = _at_review(gated)
@@ -149,7 +149,7 @@ class DecisionConformance(Conformance):
 
     def test_a_rejected_document_is_a_dead_letter(self, gated: Desk) -> None:
         claim = _at_review(gated)
-        assert gated.store.reject(claim.document_id, who="cat", reason="off topic")
+        assert gated.store.reject([claim.document_id], who="cat", reason="off topic")
         here = gated.standing()
         assert (here.state, here.reason, here.due_at) == ("dead", "off topic", None)
         assert here.checkpoint.step == "review"
@@ -157,15 +157,15 @@ class DecisionConformance(Conformance):
 
     def test_only_a_paused_document_is_rejected(self, gated: Desk) -> None:
         claim = gated.take_in()
-        assert not gated.store.reject(claim.document_id, who="cat", reason="off topic")
+        assert not gated.store.reject([claim.document_id], who="cat", reason="off topic")
         gated.give_back(claim)
-        assert not gated.store.reject(claim.document_id, who="cat", reason="off topic")
+        assert not gated.store.reject([claim.document_id], who="cat", reason="off topic")
         assert gated.verbs(claim) == ["fail"]
 
     def test_a_rejected_document_stands_at_its_gate_when_it_is_redriven(self, gated: Desk) -> None:
         claim = _at_review(gated)
-        gated.store.reject(claim.document_id, who="cat", reason="off topic")
-        assert gated.store.redrive(claim.document_id, who="cat", reason="after all")
+        gated.store.reject([claim.document_id], who="cat", reason="off topic")
+        assert gated.store.redrive([claim.document_id], who="cat", reason="after all")
         assert gated.claim_one().checkpoint.step == "review"
 
 
@@ -177,15 +177,15 @@ class CancelConformance(Conformance):
         claim = desk.keep(desk.take_in(), "1")
         if state != "running":
             desk.give_back(claim, state=state)
-        assert desk.store.cancel(claim.document_id, who="cat", reason="withdrawn")
+        assert desk.store.cancel([claim.document_id], who="cat", reason="withdrawn")
         here = desk.standing()
         assert (here.state, here.reason, here.holder, here.due_at) == ("cancelled", "withdrawn", "", None)
-        assert here.checkpoint == Checkpoint(0, "extract", 1, 1)
+        assert here.checkpoint == Checkpoint(0, "extract", 1, 2 if state == "paused" else 1)
         assert desk.balance().cancelled == 1
 
     def test_cancelling_takes_a_document_from_its_worker(self, desk: Desk) -> None:
         claim = desk.take_in()
-        desk.store.cancel(claim.document_id, who="cat", reason="withdrawn")
+        desk.store.cancel([claim.document_id], who="cat", reason="withdrawn")
         assert desk.commit(desk.forward(claim)) == [LOST]
         assert not desk.give_back(claim)
         assert not desk.store.rewind(desk.plan, claim, to="extract", who="ann", reason="why")
@@ -193,25 +193,25 @@ class CancelConformance(Conformance):
 
     def test_a_cancel_is_journalled(self, desk: Desk) -> None:
         claim = desk.keep(desk.take_in(), "1")
-        desk.store.cancel(claim.document_id, who="cat", reason="withdrawn")
+        desk.store.cancel([claim.document_id], who="cat", reason="withdrawn")
         (entry,) = desk.store.journal(claim.document_id)
         assert (entry.verb, entry.who, entry.step, entry.cursor) == ("cancel", "cat", "extract", 1)
-        assert entry.detail == {"reason": "withdrawn"}
+        assert entry.detail == {"reason": "withdrawn", "was": "running", "state": "cancelled"}
 
     def test_a_document_that_ended_is_not_cancelled(self, desk: Desk) -> None:
         desk.submit("done", "dead", "gone")
         done, dead, gone = desk.claim()
         desk.finish(done)
         desk.bury(dead)
-        desk.store.cancel(gone.document_id, who="cat", reason="withdrawn")
+        desk.store.cancel([gone.document_id], who="cat", reason="withdrawn")
         for claim in (done, dead, gone):
-            assert not desk.store.cancel(claim.document_id, who="cat", reason="again")
+            assert not desk.store.cancel([claim.document_id], who="cat", reason="again")
         assert [desk.standing(key).state for key in ("done", "dead", "gone")] == ["done", "dead", "cancelled"]
 
     def test_a_cancelled_document_is_never_overdue(self, desk: Desk) -> None:
         desk.submit("a")
         claim = desk.claim_one(timeouts={"extract": SECOND})
-        desk.store.cancel(claim.document_id, who="cat", reason="withdrawn")
+        desk.store.cancel([claim.document_id], who="cat", reason="withdrawn")
         desk.clock.advance(SECOND * 5)
         assert desk.reclaim(gone=[desk.worker.id]) == []
 
@@ -223,7 +223,7 @@ class RedriveConformance(Conformance):
         claim = desk.keep(desk.take_in(), "1", "2")
         desk.bury(claim)
         desk.clock.advance(SECOND)
-        assert desk.store.redrive(claim.document_id, who="cat", reason="the parser is mended")
+        assert desk.store.redrive([claim.document_id], who="cat", reason="the parser is mended")
         here = desk.standing()
         assert (here.state, here.reason, here.attempts, here.due_at) == ("waiting", "", 0, desk.clock())
         assert here.checkpoint == Checkpoint(0, "extract", 2, 1)
@@ -232,7 +232,7 @@ class RedriveConformance(Conformance):
     def test_a_redriven_document_goes_on_beside_what_it_kept(self, desk: Desk) -> None:
         claim = desk.keep(desk.take_in(), "1")
         desk.bury(claim)
-        desk.store.redrive(claim.document_id, who="cat", reason="why")
+        desk.store.redrive([claim.document_id], who="cat", reason="why")
         again = desk.keep(desk.claim_one(), "2", start=1)
         assert desk.items(again) == [("extract", 0, "1"), ("extract", 1, "2")]
 
@@ -241,27 +241,28 @@ class RedriveConformance(Conformance):
         desk.crash(times=2)
         (claim,) = desk.store.claim_suspect(desk.plan, desk.worker)
         desk.bury(claim)
-        desk.store.redrive(claim.document_id, who="cat", reason="why")
+        desk.store.redrive([claim.document_id], who="cat", reason="why")
         assert desk.claim_one().crashes == 0
 
     def test_a_redrive_is_journalled_after_what_went_before(self, desk: Desk) -> None:
         claim = desk.take_in()
         desk.bury(claim)
-        desk.store.redrive(claim.document_id, who="cat", reason="why")
+        desk.store.redrive([claim.document_id], who="cat", reason="why")
         assert desk.verbs(claim) == ["fail", "redrive"]
-        assert desk.store.journal(claim.document_id)[1].detail == {"reason": "why"}
+        detail = {"reason": "why", "was": "dead", "state": "waiting"}
+        assert desk.store.journal(claim.document_id)[1].detail == detail
 
     def test_only_a_dead_letter_is_redriven(self, desk: Desk) -> None:
         claim = desk.take_in()
-        assert not desk.store.redrive(claim.document_id, who="cat", reason="why")
-        desk.store.cancel(claim.document_id, who="cat", reason="no")
-        assert not desk.store.redrive(claim.document_id, who="cat", reason="why")
+        assert not desk.store.redrive([claim.document_id], who="cat", reason="why")
+        desk.store.cancel([claim.document_id], who="cat", reason="no")
+        assert not desk.store.redrive([claim.document_id], who="cat", reason="why")
         assert desk.verbs(claim) == ["cancel"]
 
     def test_the_worker_that_failed_a_document_cannot_move_it_after_a_redrive(self, desk: Desk) -> None:
         claim = desk.take_in()
         desk.bury(claim)
-        desk.store.redrive(claim.document_id, who="cat", reason="why")
+        desk.store.redrive([claim.document_id], who="cat", reason="why")
         desk.claim_one(worker=desk.enlist("bob"))
         assert desk.commit(desk.forward(claim)) == [LOST]
 
@@ -278,7 +279,7 @@ class WakeConformance(Conformance):
         assert desk.store.wake(desk.plan) == 1
         here = desk.standing()
         assert (here.state, here.reason) == ("waiting", "")
-        assert here.checkpoint == Checkpoint(0, "extract", 1, 1)
+        assert here.checkpoint == Checkpoint(0, "extract", 1, 2)
         assert desk.claim_one().checkpoint.cursor == 1
 
     def test_a_document_paused_for_good_does_not_wake(self, desk: Desk) -> None:

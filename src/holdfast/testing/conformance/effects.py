@@ -101,7 +101,7 @@ class EffectConformance(Conformance):
     def test_a_lost_move_runs_no_effect(self, desk: Desk, notes: Notes) -> None:
         desk.submit("a", "b")
         first, second = desk.claim()
-        desk.store.cancel(first.document_id, who="ann", reason="no")
+        desk.store.cancel([first.document_id], who="ann", reason="no")
         moves = [desk.forward(first, effect=writes("lost")), desk.forward(second, effect=writes("kept"))]
         assert desk.commit(*moves) == [LOST, ACCEPTED]
         assert notes() == ["kept"]
@@ -110,7 +110,7 @@ class EffectConformance(Conformance):
         desk.submit(*"abcde")
         claims = desk.claim()
         for lost in (0, 3):
-            desk.store.cancel(claims[lost].document_id, who="ann", reason="no")
+            desk.store.cancel([claims[lost].document_id], who="ann", reason="no")
         moves = [desk.forward(one, effect=breaks if one.key == "c" else writes(one.key)) for one in claims]
         answers = desk.commit(*moves)
         assert [type(answer).__name__ for answer in answers] == ["Lost", "Accepted", "Refused", "Lost", "Accepted"]

@@ -115,7 +115,7 @@ class EndingConformance(Conformance):
     def test_endings_are_answered_one_by_one(self, desk: Desk) -> None:
         desk.submit("a", "b", "c")
         a, b, c = desk.claim()
-        desk.store.cancel(b.document_id, who="ann", reason="no")
+        desk.store.cancel([b.document_id], who="ann", reason="no")
         endings = [desk.ending(a), desk.ending(b), desk.ending(c, state="dead")]
         assert desk.store.give_back(endings) == [True, False, True]
         assert [desk.standing(key).state for key in "abc"] == ["waiting", "cancelled", "dead"]

@@ -42,7 +42,7 @@ class ExchangeConformance(Conformance):
     def test_a_lost_claim_takes_nothing_with_it(self, desk: Desk) -> None:
         desk.submit("a", "b", "c")
         a, b = desk.claim(limit=2)
-        assert desk.store.cancel(a.document_id, who="eve", reason="not wanted")
+        assert desk.store.cancel([a.document_id], who="eve", reason="not wanted")
         answers, claims = exchange(desk, desk.forward(a), desk.forward(b))
         assert answers == [LOST, ACCEPTED]
         assert [claim.key for claim in claims] == ["c"]

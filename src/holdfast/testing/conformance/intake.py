@@ -233,7 +233,7 @@ class ChangeConformance(Conformance):
         assert desk.submit("a", payload=2, fingerprint="f2", priority=5) == Receipt(changed=1)
         here = desk.standing()
         assert (here.state, here.payload, here.fingerprint, here.priority) == ("waiting", 2, "f2", 5)
-        assert here.checkpoint == Checkpoint(1, "extract", None, 0)
+        assert here.checkpoint == Checkpoint(1, "extract", None, 4)
         assert here.moved_at == here.due_at == desk.clock()
         assert here.submitted_at == desk.clock() - SECOND
 
@@ -257,7 +257,7 @@ class ChangeConformance(Conformance):
         if state == "done":
             desk.finish(claim)
         elif state == "cancelled":
-            desk.store.cancel(claim.document_id, who="ann", reason="no")
+            desk.store.cancel([claim.document_id], who="ann", reason="no")
         else:
             desk.give_back(claim, state=state, reason="why")
         desk.submit("a", fingerprint="f2")

@@ -177,7 +177,7 @@ class AsideConformance(Conformance):
 
     def test_asides_of_a_lost_move_are_not_written(self, desk: Desk) -> None:
         claim = desk.take_in()
-        desk.store.cancel(claim.document_id, who="ann", reason="no")
+        desk.store.cancel([claim.document_id], who="ann", reason="no")
         desk.commit(desk.within(claim, 1, asides=[Aside(0, 1, self.torn)]))
         assert desk.store.asides(claim.document_id) == []
 

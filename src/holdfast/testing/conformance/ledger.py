@@ -18,7 +18,7 @@ def _one_of_each(desk: Desk) -> None:
     done, dead, cancelled, paused, _running = desk.claim(limit=5)
     desk.finish(done)
     desk.bury(dead)
-    desk.store.cancel(cancelled.document_id, who="ann", reason="no")
+    desk.store.cancel([cancelled.document_id], who="ann", reason="no")
     desk.give_back(paused, state="paused")
 
 
@@ -117,7 +117,7 @@ class LedgerConformance(Conformance):
         desk.clock.advance(SECOND * 60)
         desk.give_back(desk.claim_one(), verb="defer", reason="second")
         desk.clock.advance(-SECOND * 60)
-        desk.store.cancel(claim.document_id, who="bob", reason="third")
+        desk.store.cancel([claim.document_id], who="bob", reason="third")
         journal = desk.store.journal(claim.document_id)
         assert [entry.detail["reason"] for entry in journal] == ["first", "second", "third"]
         assert [entry.who for entry in journal] == ["ann", "ann", "bob"]

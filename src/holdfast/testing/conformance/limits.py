@@ -51,7 +51,7 @@ class LimitConformance(Conformance):
         desk.submit("a", "b")
         first, second = desk.claim()
         desk.store.admit(desk.plan, "extract", [first], limit=1)
-        desk.store.cancel(first.document_id, who="ann", reason="no")
+        desk.store.cancel([first.document_id], who="ann", reason="no")
         assert desk.store.admit(desk.plan, "extract", [second], limit=1) == [True]
 
     def test_reclaiming_frees_the_place(self, desk: Desk) -> None:

@@ -22,7 +22,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, NewDocument, Plan, Standing, State, Worker
 from holdfast.core.moves import Accepted, Ending, Move, Refused, Tx, rewound
 from holdfast.core.plan import Shape, StepShape
-from holdfast.stores.protocol import Store
+from holdfast.stores.protocol import Store, Which
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance.base import LEASE
 
@@ -50,7 +50,8 @@ VALUES = st.sampled_from(['"v"', b"bytes", '"' + "x" * 70_000 + '"'])
 COSTS = st.sampled_from(["attempt", "crash", "nothing"])
 ASIDES = st.sampled_from(["", "aside", "mend"])
 GATES = ("look", "end")
-DECISIONS = {"paused": "resume", "dead": "redrive"}
+DECISIONS = {"paused": "resume", "dead": "redrive", "done": "rewind_to"}
+VERBS_OF_PEOPLE = ("resume", "reject", "pause", "cancel", "redrive", "accept", "prioritise", "rewind_to", "rewind_to")
 
 
 VERBS = (
@@ -73,6 +74,16 @@ VERBS = (
     "seal",
 )
 """How often each verb comes, so that documents get somewhere."""
+
+MEANT: Sequence[Which] = (
+    {"batch": "march", "state": "dead"},
+    {"key": "[a-c]"},
+    {"key": "*", "step": "file"},
+    {"key": "?", "accepted": True},
+    {"text": "WHY", "idle": timedelta(seconds=10)},
+    {"error": "E", "accepted": False},
+)
+"""Questions that are asked after every verb."""
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -294,17 +305,35 @@ class Lockstep(RuleBasedStateMachine):
 
     def _next_decide(self, draw: Draw) -> None:
         here = draw(st.sampled_from(self.stores[0].standings("papers")))
-        verb = draw(st.sampled_from([DECISIONS.get(here.state, "reject")] * 8 + ["resume", "cancel", "redrive"]))
-        if verb == "resume" and here.state == "paused" and here.checkpoint.step not in self.plans[0][-1].step_ids:
-            return
+        verb = draw(st.sampled_from([DECISIONS.get(here.state, "reject")] * 8 + [*VERBS_OF_PEOPLE]))
+        how = self._how_decided(draw, verb)
 
         def decides(n: int, store: Store) -> Any:
             document_id = store.standing("papers", here.batch, here.key).id
-            if verb == "resume":
-                return store.resume(self.plans[n][-1], document_id, who="cat", reason="why")
-            return getattr(store, verb)(document_id, who="cat", reason="why")
+            ids = {document_id: 0, 10**9: 1}  # and one that never was
+            if verb in ("resume", "rewind_to"):
+                decided = getattr(store, verb)(self.plans[n][-1], [*ids], who="cat", reason="why", **how)
+            else:
+                decided = getattr(store, verb)([*ids], who="cat", reason="why", **how)
+            return [ids[one] for one in decided]
 
         self.both(decides)
+
+    def _how_decided(self, draw: Draw, verb: str) -> dict[str, Any]:
+        """Draws what a decision says beside who and why."""
+        span = draw(SECONDS)
+        if verb == "resume":
+            return {"answer": draw(st.sampled_from([None, {"page": 1.50}, "yes"]))}
+        if verb == "pause":
+            return {"until": draw(st.sampled_from([None, self.clock() + span]))}
+        if verb == "redrive":
+            return {"every": span, "after": draw(SECONDS)}
+        if verb == "prioritise":
+            return {"priority": draw(st.integers(0, 2))}
+        if verb == "rewind_to":
+            to = draw(st.sampled_from([*self.plans[0][-1].step_ids]))
+            return {"to": to, "parked": draw(st.sampled_from(["", "", "looked at again"]))}
+        return {}
 
     def _next_time_passes(self, draw: Draw) -> None:
         self.clock.advance(timedelta(seconds=draw(st.sampled_from([1, 10, 31, 45, 3600, -20]))))
@@ -325,6 +354,7 @@ class Lockstep(RuleBasedStateMachine):
             {
                 (one.batch, one.key): [
                     list(store.items(one.id)),
+                    list(store.served(one.id)),
                     store.outputs(one.id),
                     store.asides(one.id),
                     store.journal(one.id),
@@ -334,6 +364,9 @@ class Lockstep(RuleBasedStateMachine):
             store.workers(),
             store.next_due(plan),
             store.running(plan),
+            [store.count("papers", **which) for which in MEANT],
+            [len(store.undecided(plan, gate)) for gate in plan.gates],
+            len(store.lost([one.claims[n] for one in self.held])),
             store.suspects_due(plan),
             store.suspects_due(plan, batch="march"),
             store.shape("papers"),

@@ -99,7 +99,7 @@ class PlanConformance(Conformance):
         elif state == "dead":
             desk.bury(claim)
         else:
-            desk.store.cancel(claim.document_id, who="ann", reason="no")
+            desk.store.cancel([claim.document_id], who="ann", reason="no")
         desk.store.declare(papers("scan"))
 
     def test_documents_of_other_pipelines_do_not_hinder_a_new_plan(self, desk: Desk, gated: Desk) -> None:
@@ -149,7 +149,7 @@ class RenameConformance(Conformance):
         claim = desk.take_in()
         desk.bury(claim)
         desk.plan = desk.store.declare(papers("chunk", "embed", extract="chunk"))
-        assert desk.store.redrive(claim.document_id, who="ann", reason="again")
+        assert desk.store.redrive([claim.document_id], who="ann", reason="again")
         assert desk.claim_one().checkpoint.step == "chunk"
 
     def test_renaming_a_step_that_never_was_does_nothing(self, desk: Desk) -> None:
@@ -248,7 +248,7 @@ class OrderConformance(Conformance):
         elif state == "dead":
             desk.bury(claim)
         else:
-            desk.store.cancel(claim.document_id, who="ann", reason="no")
+            desk.store.cancel([claim.document_id], who="ann", reason="no")
         desk.store.declare(papers("chunk", "extract", "embed"))
 
     def test_a_worker_of_the_old_order_is_refused_once_documents_are_open_under_the_new(self, desk: Desk) -> None:
@@ -278,7 +278,7 @@ class OrderConformance(Conformance):
         line = desk.store.journal(claim.document_id)[-1]
         assert (line.verb, line.who, line.generation, line.step, line.cursor) == ("rewind", "declare", 1, "chunk", None)
         assert line.detail == {"from": "chunk", "cursor": 1, "to": "chunk", "reason": "the order of the steps changed"}
-        assert desk.store.redrive(claim.document_id, who="ann", reason="again")
+        assert desk.store.redrive([claim.document_id], who="ann", reason="again")
         claim = desk.claim_one()
         assert claim.reuses is None
         desk.finish(desk.advance(desk.keep(desk.advance(desk.keep(claim, "3")), "4")))

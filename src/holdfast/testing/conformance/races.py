@@ -77,7 +77,7 @@ class RaceConformance(Conformance):
     def test_of_cancel_and_commit_the_cancel_holds(self, desk: Desk, other: Store) -> None:
         def either(number: int, claim: Claim) -> None:
             if number == 0:
-                other.cancel(claim.document_id, who="cat", reason="no")
+                other.cancel([claim.document_id], who="cat", reason="no")
             else:
                 desk.commit(desk.forward(claim))
 
@@ -107,9 +107,9 @@ class RaceConformance(Conformance):
             for claim in gated.claim():
                 gated.park(claim, at="review")
                 passed = at_once(
-                    lambda n: stores[n].resume(gated.plan, claim.document_id, who="cat", reason="ok")  # noqa: B023
+                    lambda n: stores[n].resume(gated.plan, [claim.document_id], who="cat", reason="ok")  # noqa: B023
                 )
-                assert sorted(passed) == [False, True]
+                assert sorted(passed) == [[], [claim.document_id]]
                 assert gated.standing(claim.key).checkpoint.step == "file"
 
     def test_a_limit_holds_over_many_workers(self, desk: Desk, other: Store) -> None:

@@ -1,6 +1,6 @@
 -- Moves checkpoints on where generation, fence and moves still match, and keeps what the steps made with them: one
 -- statement for a whole group, so one round trip and one sync. Answers the documents that did not match.
--- Documents that go on stay with their worker; the others leave it: done, or parked at a gate.
+-- Documents that go on stay with their worker; the others leave it: done, or parked at a gate until then.
 -- "d.id = any" says nothing new, but pins the plan to the primary key: the join alone may read the whole table.
 -- That the document runs is asked with "coalesce", which the planner cannot estimate: from statistics of a quiet hour it
 -- would expect one row, and compare every document of the group with every other.
@@ -11,7 +11,11 @@ with moved as (
          worker_id = case when asked.state is null then d.worker_id end,
          attempts = case when asked.state is not null then 0 when asked.stalled is null then 1 else d.attempts end,
          reason = case when asked.state is null then d.reason else asked.reason end,
-         deadline_at = coalesce(%(now)s::timestamptz, now()) + asked.timeout * interval '1 microsecond',
+         deadline_at = case when asked.state is null
+                            then coalesce(%(now)s::timestamptz, now()) + asked.timeout * interval '1 microsecond' end,
+         due_at = case when asked.state = 'paused'
+                       then coalesce(%(now)s::timestamptz, now()) + asked.timeout * interval '1 microsecond' end,
+         serves = case when asked.state = 'done' then null else d.serves end,
          moved_at = coalesce(%(now)s::timestamptz, now())
     from unnest(%(ids)s::bigint[], %(generations)s::int[], %(fences)s::bigint[], %(moves)s::bigint[],
                 %(step_ids)s::bigint[], %(cursors)s::json[], %(timeouts)s::bigint[], %(states)s::text[],

@@ -1,5 +1,4 @@
--- A paused document becomes a dead letter.
+-- Paused documents become dead letters.
 update hf_document
-   set state = 'dead', due_at = null, reason = %(reason)s
- where id = %(id)s
-   and state = 'paused'
+   set state = 'dead', due_at = null, reason = %(reason)s, error = 'Rejected'
+ where id = any(%(ids)s::bigint[])

@@ -3,4 +3,5 @@ select exists (select 1
                  from hf_document
                 where pipeline_id = %(pipeline_id)s
                   and state = 'paused'
-                  and due_at <= coalesce(%(now)s::timestamptz, now()))
+                  and due_at <= coalesce(%(now)s::timestamptz, now())
+                  and step_id <> all(%(gates)s::bigint[]))

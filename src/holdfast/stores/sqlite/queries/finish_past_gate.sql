@@ -1,5 +1,5 @@
--- A paused document that stood at the last gate is done.
+-- Paused documents that stood at the last gate are done.
 update hf_document
-   set state = 'done', step_id = null, cursor = null, moves = moves + 1, due_at = null, reason = '', moved_at = :now
- where id = :id
-   and state = 'paused'
+   set state = 'done', step_id = null, cursor = null, moves = moves + 1, due_at = null, reason = '', error = '',
+       serves = null, moved_at = :now
+ where id in (select value from json_each(:ids))

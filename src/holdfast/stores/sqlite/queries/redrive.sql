@@ -1,5 +1,6 @@
--- A dead letter is tried again from its checkpoint.
+-- Dead letters are tried again from their checkpoints, one after the other.
 update hf_document
-   set state = 'waiting', due_at = :now, attempts = 0, crashes = 0, reason = ''
- where id = :id
-   and state = 'dead'
+   set state = 'waiting', due_at = :now + :after + held.key * :every, attempts = 0, crashes = 0, reason = '', error = '',
+       accepted_by = null
+  from json_each(:ids) as held
+ where hf_document.id = held.value

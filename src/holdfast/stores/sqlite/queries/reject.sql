@@ -1,5 +1,4 @@
--- A paused document becomes a dead letter.
+-- Paused documents become dead letters.
 update hf_document
-   set state = 'dead', due_at = null, reason = :reason
- where id = :id
-   and state = 'paused'
+   set state = 'dead', due_at = null, reason = :reason, error = 'Rejected'
+ where id in (select value from json_each(:ids))

@@ -1,8 +1,17 @@
--- Where the documents of a pipeline stand, the last moved first.
+-- Where documents of a pipeline stand, the last moved first. A condition that is not asked for is left out.
 select *
   from hf_standing
- where pipeline = :pipeline
-   and (:batch is null or batch = :batch)
-   and (:state is null or state = :state)
+ where pipeline_id = (select id from hf_pipeline where name = :pipeline)
+   and batch = :batch -- if batch
+   and state = 'dead' -- if dead
+   and state = :state -- if state
+   and key = :key -- if key
+   and key glob :keys -- if keys
+   and step = :step -- if step
+   and error = :error -- if error
+   and reason like :text escape '\' -- if text
+   and moved_at < :now - :idle -- if idle
+   and (accepted_by <> '') = :accepted -- if accepted
+   and plan_id = :plan -- if plan
  order by moved_at desc, id desc
  limit :limit

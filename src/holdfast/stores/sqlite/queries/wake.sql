@@ -1,6 +1,7 @@
--- Paused documents whose time has come wait again.
+-- Paused documents whose time has come wait again. At a gate, somebody decides.
 update hf_document
-   set state = 'waiting', reason = ''
+   set state = 'waiting', reason = '', error = ''
  where pipeline_id = :pipeline_id
    and state = 'paused'
    and due_at <= :now
+   and step_id not in (select value from json_each(:gates))

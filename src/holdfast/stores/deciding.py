@@ -1,0 +1,66 @@
+"""What a decision is about, as every SQL store reads it, and what it says in the journal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from holdfast.core.codec import decode_json, encode_json
+from holdfast.core.model import Plan, State
+from holdfast.stores.rewinds import Place, Rewinding
+
+
+class Deciding(NamedTuple):
+    """A document that a decision is about: a row of deciding.sql."""
+
+    id: int
+    state: State
+    step_id: int | None
+    moves: int
+    generation: int
+    plan_id: int
+    pipeline_id: int
+    priority: int
+    reuses: str | None
+    cleaned: bool
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        reuses = None if self.reuses is None else {int(step): made for step, made in decode_json(self.reuses).items()}
+        return Place(self.step_id, self.plan_id, self.generation, reuses, bool(self.cleaned))
+
+
+def decisive(reason: str, state: State, answer: Any = None, more: Mapping[str, Any] | None = None) -> str:
+    """Says in JSON why, and what state it led to. The state before is added where the line is written."""
+    said = {"reason": reason, "state": state, **(more or {})}
+    return encode_json(said if answer is None else said | {"answer": answer})
+
+
+def after_gates(plan: Plan, here: Sequence[Deciding]) -> dict[int | None, list[int]]:
+    """Says where paused documents go on: at their own step, at the one after their gate, or, after the last, nowhere.
+
+    Documents of other pipelines, and at steps that the plan lacks, are left out.
+    """
+    step_ids: list[int | None] = [*plan.step_ids.values(), None]
+    gates = plan.gate_ids
+    going: dict[int | None, list[int]] = defaultdict(list)
+    for one in here:
+        if one.pipeline_id == plan.pipeline_id and one.step_id in step_ids:
+            place = step_ids.index(one.step_id) + (one.step_id in gates)
+            going[step_ids[place]].append(one.id)
+    return dict(going)
+
+
+def by_what_they_reuse(rewinding: Rewinding, here: Sequence[Deciding]) -> dict[str, list[int]]:
+    """Gives the documents that may be rewound by what they reuse, as JSON: few groups, however many documents."""
+    groups: dict[tuple[Any, ...], list[Deciding]] = defaultdict(list)
+    for one in here:
+        groups[one.step_id, one.plan_id, one.generation, one.reuses, one.cleaned].append(one)
+    going: dict[str, list[int]] = defaultdict(list)
+    for alike in groups.values():
+        place = alike[0].place
+        if rewinding.may_take(place):
+            going[encode_json(rewinding.reuses(place))] += [one.id for one in alike]
+    return dict(going)

@@ -1,0 +1,14 @@
+-- Documents go back to a step, as a new generation that reuses what the steps before kept; whoever holds one loses it.
+-- What a document that was done kept is served until it is done again.
+update hf_document d
+   set state = %(state)s, due_at = case when %(state)s = 'waiting' then coalesce(%(now)s::timestamptz, now()) end,
+       reason = %(parked)s, error = '', accepted_by = null, worker_id = null, deadline_at = null, attempts = 0,
+       crashes = 0, fence = fence + 1, generation = generation + 1, moves = moves + 1,
+       plan_id = coalesce(%(plan_id)s::bigint, plan_id), step_id = %(step_id)s, cursor = null,
+       moved_at = coalesce(%(now)s::timestamptz, now()), cleaned_at = null, reuses = %(reuses)s::json,
+       serves = case when d.cleaned_at is not null then null
+                     when d.state <> 'done' then d.serves
+                     else (select json_object_agg(s.id, coalesce((d.reuses ->> s.id::text)::int, d.generation))
+                             from hf_step s
+                            where s.pipeline_id = d.pipeline_id) end
+ where id = any(%(ids)s::bigint[])

@@ -1,0 +1,19 @@
+-- The numbers of documents, ascending, a slice at a time. A condition that is not asked for is left out.
+-- The "+" keeps it from the index of batches: a slice is found by walking on, not by sorting the batch each time.
+select id
+  from hf_document
+ where pipeline_id = (select id from hf_pipeline where name = :pipeline)
+   and id > :after
+   and +batch_id = (select b.id from hf_batch b join hf_pipeline p on p.id = b.pipeline_id where p.name = :pipeline and b.name = :batch) -- if batch
+   and state = 'dead' -- if dead
+   and state = :state -- if state
+   and key = :key -- if key
+   and key glob :keys -- if keys
+   and step_id = (select s.id from hf_step s join hf_pipeline p on p.id = s.pipeline_id where p.name = :pipeline and s.name = :step) -- if step
+   and error = :error -- if error
+   and reason like :text escape '\' -- if text
+   and moved_at < :now - :idle -- if idle
+   and (accepted_by is not null) = :accepted -- if accepted
+   and plan_id = :plan -- if plan
+ order by id
+ limit :limit

@@ -1,0 +1,51 @@
+"""Which documents are meant, as questions to a database: patterns, and the names of the conditions to ask with."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from holdfast.stores.protocol import Which
+
+KNOWN = frozenset(Which.__annotations__)
+
+
+def asked(which: Which) -> dict[str, Any]:
+    """Gives what is asked for, by name. A key that stands for many is `keys`; dead letters have an index: `dead`."""
+    if unknown := which.keys() - KNOWN:
+        raise TypeError(f"documents are not told apart by {', '.join(sorted(unknown))}, but by {', '.join(KNOWN)}")
+    asking: dict[str, Any] = {name: value for name, value in which.items() if value is not None}
+    if is_pattern(asking.get("key", "")):
+        asking["keys"] = asking.pop("key")
+    if asking.get("state") == "dead":
+        asking["dead"] = asking.pop("state")
+    return asking
+
+
+def is_pattern(key: str) -> bool:
+    """Answers whether a key stands for many."""
+    return "*" in key or "?" in key
+
+
+def as_glob(pattern: str) -> str:
+    """Gives a pattern as GLOB reads it, to which brackets mean something too."""
+    return pattern.replace("[", "[[]")
+
+
+def as_like(pattern: str) -> str:
+    """Gives a pattern as LIKE reads it."""
+    return _literally(pattern).replace("*", "%").replace("?", "_")
+
+
+def as_regex(pattern: str) -> re.Pattern[str]:
+    """Gives a pattern as Python reads it."""
+    return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
+
+
+def containing(text: str) -> str:
+    """Gives the LIKE pattern of everything that has this in it."""
+    return f"%{_literally(text)}%"
+
+
+def _literally(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
