@@ -96,8 +96,8 @@ DAMAGES = [
     ("pages", 3, "payload = '\"\\ud800\"'", "its payload cannot be read"),
     ("pages", 3, "moves = 0", "it never moved, and is at 3 inside step 'pages'"),
     ("split", 0, "cursor = '1'", "it is at 1 inside step 'split', which returns at once"),
-    ("split", 0, "reuses = '{\"1\": 0}'", "it is of generation 0 and reuses generation 0 of step 'pages'"),
-    ("split", 0, 'generation = 3, reuses = \'{"1": "x"}\'', "reuses generation 'x' of step 'pages'"),
+    ("split", 0, "reuses = '{\"1\": 0}'", "it is of generation 0 and reuses generation 0 of 'pages'"),
+    ("split", 0, 'generation = 3, reuses = \'{"1": "x"}\'', "reuses generation 'x' of 'pages'"),
     ("split", 0, "generation = 3, reuses = '{\"x\": 1}'", "its reuses cannot be read"),
 ]
 
@@ -115,9 +115,26 @@ def test_a_damaged_checkpoint_is_parked(store: Store, step: str, number: int, da
     assert (here.state, here.due_at, here.attempts) == ("paused", None, 0)
     assert why in here.reason
     assert "Nothing was guessed" in here.reason
-    assert f"holdfast rewind a --to {step}" in here.reason
+    to = "pages" if "reuses" in damage or "payload" in damage else step
+    assert f"holdfast rewind a --to {to}" in here.reason
     assert [one for one in bench.ran if one[1] == "a"] == [one for one in ran if one[1] == "a"], "a body ran for it"
     assert bench.store.journal(here.id)[-1].verb == "pause"
+
+
+@pytest.mark.parametrize(("step", "number", "damage", "why"), DAMAGES)
+def test_the_way_out_that_is_told_leads_out(store: Store, step: str, number: int, damage: str, why: str) -> None:
+    bench = Broken(store)
+    bench.stop(step, number)
+    bench.edit(f"update hf_document set {damage} where key = 'a'")
+    bench.drain()
+    here = bench.standing("a")
+    to = here.reason.partition("--to ")[2].partition("`")[0]
+    plan = store.declare(bench.pipeline.shape())
+    assert store.rewind_to(plan, [here.id], to=to, who="ann", reason="damaged") == [here.id], why
+    if "payload" in damage:
+        bench.edit("update hf_document set payload = '1' where key = 'a'")
+    assert bench.drain().done == 1
+    assert bench.kept("walk") == list(range(10))
 
 
 def test_items_of_a_later_generation_than_the_checkpoints_park_it(store: Store) -> None:

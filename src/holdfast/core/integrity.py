@@ -7,7 +7,7 @@ hand, restored from different moments, or damaged by a disk. Then a guess would 
 from __future__ import annotations
 
 from shlex import quote
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, ValidationError, convert
 
@@ -22,27 +22,41 @@ class Traces(Struct, frozen=True):
     extent: int
 
 
-def flaw(kind: StepKind, claim: Claim, traces: Traces) -> str | None:
+class Flaw(Struct, frozen=True):
+    """What about a checkpoint cannot be true. What is kept is to be trusted before its step, or not at all."""
+
+    what: str
+    trust: Literal["behind", "nothing"] = "behind"
+
+
+def damage(claim: Claim) -> Flaw | None:
+    """Says what of a document's row cannot be read, if anything."""
+    if not claim.damage:
+        return None
+    return Flaw(claim.damage, "behind" if claim.damage.startswith("its cursor") else "nothing")
+
+
+def flaw(kind: StepKind, claim: Claim, traces: Traces) -> Flaw | None:
     """Says what about a checkpoint cannot be true, if anything.
 
     Of a stream's cursor only the stream knows what it means: a count may have gaps, and a token is anything. What can
     be known is that a step which has not begun has kept nothing.
     """
     at = claim.checkpoint
-    reused = [(step, made) for step, made in (claim.reuses or {}).items() if not _is_earlier(made, at.generation)]
-    if reused:
-        step, made = reused[0]
-        return f"it is of generation {at.generation} and reuses generation {made!r} of step {step!r}"
+    for step, made in (claim.reuses or {}).items():
+        if not is_earlier(made, at.generation):
+            return Flaw(f"it is of generation {at.generation} and reuses generation {made!r} of {step!r}", "nothing")
     if traces.latest > at.generation:
-        return f"it is of generation {at.generation}, and items of generation {traces.latest} are kept"
+        return Flaw(f"it is of generation {at.generation}, and items of generation {traces.latest} are kept", "nothing")
     if at.cursor is None and traces.extent:
-        return f"it has not begun step {at.step!r}, and {traces.extent} items of this step are kept"
+        return Flaw(f"it has not begun step {at.step!r}, and {traces.extent} items of this step are kept")
     if at.cursor is not None and kind == "value":
-        return f"it is at {at.cursor!r} inside step {at.step!r}, which returns at once and has no inside"
+        return Flaw(f"it is at {at.cursor!r} inside step {at.step!r}, which returns at once and has no inside")
     return None
 
 
-def _is_earlier(made: Any, generation: int) -> bool:
+def is_earlier(made: Any, generation: int) -> bool:
+    """Answers whether this is an earlier generation, and a number at all."""
     return type(made) is int and 0 <= made < generation
 
 
@@ -52,7 +66,7 @@ class _Cursor(Struct, forbid_unknown_fields=True):
     aside: list[tuple[int, int]] = []
 
 
-def misplaced(at: Checkpoint, total: int) -> str | None:
+def misplaced(at: Checkpoint, total: int) -> Flaw | None:
     """Says what about the cursor of a step over items cannot be true, if anything: it walks over `total` items."""
     where = f"the cursor {at.cursor!r} is no position in step {at.step!r}, which walks over"
     try:
@@ -60,16 +74,16 @@ def misplaced(at: Checkpoint, total: int) -> str | None:
             {"next": at.cursor or 0} if at.cursor is None or type(at.cursor) is int else at.cursor, _Cursor
         )
     except ValidationError:
-        return f"{where} items"
+        return Flaw(f"{where} items")
     spans = [(0, cursor.next), *cursor.done, *((place, place + 1) for place, _ in cursor.aside)]
     sound = all(0 <= start <= stop <= total for start, stop in spans) and all(tries > 0 for _, tries in cursor.aside)
-    return None if sound else f"{where} {total} items"
+    return None if sound else Flaw(f"{where} {total} items")
 
 
-def parked(claim: Claim, flaw: str) -> str:
+def parked(claim: Claim, flaw: Flaw, *, first: str) -> str:
     """Gives the reason with which a damaged document is parked: what is wrong, and what to do."""
-    key = quote(claim.key)
+    key, to = quote(claim.key), claim.checkpoint.step if flaw.trust == "behind" else first
     return (
-        f"its checkpoint is damaged: {flaw}. Nothing was guessed: look at it with `holdfast show {key}`, then set it "
-        f"back to a step that is sound, such as `holdfast rewind {key} --to {claim.checkpoint.step}`"
+        f"its checkpoint is damaged: {flaw.what}. Nothing was guessed: look at it with `holdfast show {key}`, then set "
+        f"it back with `holdfast rewind {key} --to {to}`, or submit it again if its payload is gone"
     )

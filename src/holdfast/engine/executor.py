@@ -17,7 +17,7 @@ from typing import Any
 
 from holdfast.core.document import Document
 from holdfast.core.errors import CursorExpired
-from holdfast.core.integrity import Traces, flaw, misplaced, parked
+from holdfast.core.integrity import Flaw, Traces, damage, flaw, misplaced, parked
 from holdfast.core.model import Checkpoint, Claim, Entry, Item
 from holdfast.core.moves import Accepted, Answer, Effect, Ending, Move, Refused, Tx
 from holdfast.core.pipeline import Pipeline
@@ -71,13 +71,13 @@ class Executor:
     def run(self) -> Run:
         """Step by step, until the document is done, parked or given back."""
         try:
-            if self.claim.damage:
-                raise self._parked(self.claim.damage)
+            if wrong := damage(self.claim):
+                raise self._parked(wrong)
             if self.at.moves:
                 yield from self._refuse_damage()
                 yield from self._verify_what_is_behind()
             elif self.at.cursor is not None:
-                raise self._parked(f"it never moved, and is at {self.at.cursor!r} inside step {self.at.step!r}")
+                raise self._parked(Flaw(f"it never moved, and is at {self.at.cursor!r} inside step {self.at.step!r}"))
             while self.held:
                 assert self.at.step is not None
                 step = self.pipeline[self.at.step]
@@ -189,8 +189,8 @@ class Executor:
         if wrong := flaw(step.kind, self.claim, traces):
             raise self._parked(wrong)
 
-    def _parked(self, flaw: str) -> Over:
-        reason = parked(self.claim, flaw)
+    def _parked(self, wrong: Flaw) -> Over:
+        reason = parked(self.claim, wrong, first=self.pipeline.first.name)
         return Over(Ending(self.claim, self.who, "paused", "pause", costs="nothing", reason=reason))
 
     def _verify_what_is_behind(self) -> Run:

@@ -55,7 +55,7 @@ def place_not_passed(pipeline: Pipeline, step: AnyStep, at: Checkpoint, journal:
     for entry in reversed(journal):
         if _begins_anew(pipeline, entry):
             return None
-        if entry.verb == "rewind" and entry.detail["to"] == step.name:
+        if entry.verb == "rewind" and isinstance(entry.detail, dict) and entry.detail.get("to") == step.name:
             place, cursor = entry.detail["from"], entry.detail["cursor"]
             behind = [one.name for one in pipeline.behind(at.step or "")]
             gone = place not in pipeline  # renamed or removed since: nobody can stand before it

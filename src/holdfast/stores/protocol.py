@@ -296,7 +296,15 @@ class Decisions(Protocol):
         """Gives documents that are open or dead another priority: the highest is claimed first."""
 
     def rewind_to(
-        self, plan: Plan, document_ids: Sequence[int], *, to: str, who: str, reason: str, parked: str = ""
+        self,
+        plan: Plan,
+        document_ids: Sequence[int],
+        *,
+        to: str,
+        who: str,
+        reason: str,
+        parked: str = "",
+        at: Mapping[int, int] | None = None,
     ) -> list[int]:
         """Sets documents back to a step, whatever their state and whoever holds them, as a new generation.
 

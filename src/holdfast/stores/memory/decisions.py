@@ -130,13 +130,21 @@ class Decisions(Base):
             return [row.id for row in here]
 
     def rewind_to(
-        self, plan: Plan, document_ids: Sequence[int], *, to: str, who: str, reason: str, parked: str = ""
+        self,
+        plan: Plan,
+        document_ids: Sequence[int],
+        *,
+        to: str,
+        who: str,
+        reason: str,
+        parked: str = "",
+        at: Mapping[int, int] | None = None,
     ) -> list[int]:
         now = self.now()
         with self._writing() as tables:
             orders = {row.id: row.step_ids for row in tables.plans.values() if row.pipeline_id == plan.pipeline_id}
             rewinding = Rewinding(plan, to, orders)
-            here = [row for row in self._deciding(document_ids, STATES) if row.pipeline_id == plan.pipeline_id]
+            here = [row for row in self._deciding(document_ids, STATES, at) if row.pipeline_id == plan.pipeline_id]
             going = [row for row in here if rewinding.may_take(_place(row))]
             for row in going:
                 back = self._set_back(plan, row, rewinding, to=to, parked=parked, now=now)

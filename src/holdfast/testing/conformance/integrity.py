@@ -94,6 +94,23 @@ class IntegrityConformance(Conformance):
         assert desk.standing().state == "paused"
         self.mend(desk, claim)
 
+    def test_a_damaged_document_can_be_rewound(self, desk: Desk) -> None:
+        claim = desk.keep(desk.advance(desk.keep(desk.take_in(), '"page"')), '"chunk"')
+        self.corrupt(desk.store, claim.document_id, cursor='"\\ud800"')
+        ids = [claim.document_id]
+        assert desk.store.rewind_to(desk.plan, ids, to="chunk", who="ann", reason="damaged") == ids
+        again = desk.claim_one()
+        assert (again.damage, again.checkpoint.cursor, again.reuses) == ("", None, {"extract": 0})
+
+    def test_a_document_at_an_unknown_step_can_be_rewound_to_the_first(self, desk: Desk) -> None:
+        claim = _put_back(desk)
+        self.corrupt(desk.store, claim.document_id, step_id=4711)
+        desk.store.declare(desk.shape)
+        ids = [claim.document_id]
+        assert desk.store.rewind_to(desk.plan, ids, to="chunk", who="ann", reason="damaged") == []
+        assert desk.store.rewind_to(desk.plan, ids, to="extract", who="ann", reason="damaged") == ids
+        assert desk.claim_one().checkpoint.step == "extract"
+
     def test_what_is_kept_is_found_whatever_the_checkpoint_says(self, desk: Desk) -> None:
         claim = desk.take_in()
         extract, chunk = desk.plan.step_ids["extract"], desk.plan.step_ids["chunk"]
