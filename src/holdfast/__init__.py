@@ -23,9 +23,10 @@ from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
 from holdfast.core.step import At, Step
-from holdfast.engine.api import drain, submit, work
+from holdfast.engine.api import drain, submit, verify, work
 from holdfast.engine.api import opened as open  # noqa: A004 - `holdfast.open` reads as what it does
 from holdfast.engine.budget import Budget
+from holdfast.engine.findings import Finding, Verification
 from holdfast.engine.report import Report
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "DefinitionError",
     "Document",
     "DuplicateKey",
+    "Finding",
     "HoldfastError",
     "LeaseLost",
     "NewDocument",
@@ -51,9 +53,11 @@ __all__ = [
     "Step",
     "StoreError",
     "Tx",
+    "Verification",
     "drain",
     "open",
     "submit",
+    "verify",
     "work",
 ]
 

@@ -8,7 +8,7 @@ from tests.cli.conftest import Run
 
 
 def test_the_commands_are_those_that_were_promised() -> None:
-    promised = "run submit work status show dead capsule debug migrate crashtest"
+    promised = "run submit work status show verify dead capsule debug migrate crashtest"
     assert list(app.commands) == promised.split()
 
 

@@ -18,6 +18,7 @@ from holdfast.cli.run import run
 from holdfast.cli.show import show
 from holdfast.cli.status import status
 from holdfast.cli.submit import submit
+from holdfast.cli.verify import verify
 from holdfast.cli.work import work
 from holdfast.core.errors import HoldfastError, StoreError
 
@@ -59,13 +60,13 @@ def app() -> None:
     \b
     Exit codes:
       0    fine
-      1    some documents are dead letters (run, work --drain); the document failed (debug); a kill changed the
-           result (crashtest)
+      1    some documents are dead letters (run, work --drain); work is gone (verify); the document failed (debug);
+           a kill changed the result (crashtest)
       2    the command or the pipeline is written wrongly
       3    the store cannot be used
       130  stopped by Ctrl-C, 143 by SIGTERM; the work is saved, and the same command goes on
     """
 
 
-for command in (run, submit, work, status, show, dead, capsule, debug, migrate, crashtest):
+for command in (run, submit, work, status, show, verify, dead, capsule, debug, migrate, crashtest):
     app.add_command(command)

@@ -41,7 +41,7 @@ from holdfast.engine.calls import (
     Rewind,
     RunValue,
 )
-from holdfast.engine.verdicts import Over, judge, place_not_passed
+from holdfast.engine.verdicts import Over, judge, place_not_passed, work_is_gone
 from holdfast.engine.walk import Walk
 
 Run = Generator[Request, Any, None]
@@ -208,9 +208,9 @@ class Executor:
         journal: Sequence[Entry] = yield ReadJournal()
         place = place_not_passed(self.pipeline, step, self.at, journal)
         if place is None:
-            yield from self._rewind(step.name, f"the work of {step.name} is gone")
+            yield from self._rewind(step.name, work_is_gone(step))
             return
-        reason = f"the work of {step.name} is gone again, before the document got past {place}: a person has to decide"
+        reason = f"{work_is_gone(step)} again, before the document got past {place}: a person has to decide"
         raise Over(Ending(self.claim, self.who, "paused", "pause", costs="nothing", reason=reason))
 
     def _refuse_expired(self, step: AnyStep) -> Run:
