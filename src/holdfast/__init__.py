@@ -18,7 +18,7 @@ from holdfast.core.errors import (
     RetryLater,
     StoreError,
 )
-from holdfast.core.model import Balance, NewDocument, Receipt
+from holdfast.core.model import Balance, Decision, NewDocument, Receipt
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
@@ -35,6 +35,7 @@ __all__ = [
     "BodyError",
     "Budget",
     "CannotKeep",
+    "Decision",
     "DefinitionError",
     "Document",
     "DuplicateKey",

@@ -183,10 +183,11 @@ def test_leaving_the_debugger_gives_the_document_back_and_costs_nothing(
 
 def test_a_gate_parks_it(pipeline: holdfast.Pipeline, bench: Bench) -> None:
     pipeline.step(name="one")(lambda doc: 1)
-    pipeline.gate("review")
+    pipeline.gate("review", within=timedelta(days=3), otherwise="reject")
     bench.submit("a")
     here = alone(bench)
     assert (here.state, here.checkpoint.step) == ("paused", "review")
+    assert here.due_at is not None, "nobody has for ever to decide"
 
 
 def test_work_that_is_gone_is_done_anew(pipeline: holdfast.Pipeline, bench: Bench) -> None:

@@ -46,6 +46,9 @@ class Shelf:
     def read(self, step: str, start: int, stop: int) -> Sequence[tuple[int, str]]:
         return [(place, value) for place, value in enumerate(self.kept[step]) if start <= place < stop]
 
+    def decision(self, step: str) -> holdfast.Decision | None:
+        raise AssertionError("nothing is decided here")
+
 
 def desk_of(pipeline: holdfast.Pipeline, **kept: list[str]) -> Desk:
     document = Doc(pipeline=pipeline.name, batch="b", key="a", payload={"name": "a"}, reader=Shelf(**kept))

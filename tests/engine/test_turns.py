@@ -29,6 +29,9 @@ class NoReader:
     def read(self, step: str, start: int, stop: int) -> Sequence[tuple[int, str]]:
         raise AssertionError("nothing is read here")
 
+    def decision(self, step: str) -> holdfast.Decision | None:
+        raise AssertionError("nothing is read here")
+
 
 @pytest.fixture
 def threads() -> Iterator[tuple[ThreadPoolExecutor, ...]]:

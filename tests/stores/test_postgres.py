@@ -216,6 +216,17 @@ def test_no_statement_reads_the_whole_table_of_documents(crowd: Desk, query: str
     assert "Seq Scan on hf_document" not in plan, plan
 
 
+@pytest.mark.parametrize("query", ["standings", "select", "count"])
+@pytest.mark.usefixtures("statistics")
+def test_dead_letters_are_found_by_their_index(crowd: Desk, query: str) -> None:
+    asked = {"pipeline": "papers", "after": 0, "limit": 500}
+    assert isinstance(crowd.store, PostgresStore)
+    question = SQL[query].asking(["dead"])
+    rows = crowd.store._db.reading(lambda db: db.execute(f"explain {question}", asked).fetchall())
+    plan = "\n".join(row[0] for row in rows)
+    assert "hf_document_dead" in plan, plan
+
+
 @pytest.mark.parametrize("query", ["move", "moved", "reclaim", "give_back", "lost", "redrive"])
 @pytest.mark.usefixtures("statistics")
 def test_no_statement_compares_every_document_of_a_group_with_every_other(crowd: Desk, query: str) -> None:

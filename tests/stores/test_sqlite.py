@@ -33,6 +33,7 @@ from holdfast.core.moves import ACCEPTED
 from holdfast.stores import open_store
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import store as sqlite_store
+from holdfast.stores.sqlite.base import SQL
 from holdfast.stores.sqlite.turnstile import Turnstile
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import Desk
@@ -688,3 +689,30 @@ class TestRows:
             db.set_trace_callback(said.append)
         assert desk.claim_one().batch == "march"
         assert not [sql for sql in said if "hf_batch" in sql]
+
+
+class TestPlans:
+    """How the questions about documents find them."""
+
+    @staticmethod
+    def plan_of(desk: Desk, query: str, *names: str) -> str:
+        asked = dict.fromkeys(("keys", "text", "key", "state", "step", "error", "plan", "accepted", "batch"), "")
+        asked |= {"pipeline": "papers", "after": "0", "limit": "9", "now": "0", "idle": "0"}
+        assert isinstance(desk.store, SqliteStore)
+        with desk.store._db.reading() as db:
+            rows = db.execute(f"explain query plan {SQL[query].asking(names)}", asked).fetchall()
+        return "\n".join(row[3] for row in rows)
+
+    @pytest.mark.parametrize("query", ["standings", "select", "count"])
+    @pytest.mark.parametrize("more", ["", "step", "error", "text", "idle", "accepted"])
+    def test_dead_letters_are_found_by_their_index(self, desk: Desk, query: str, more: str) -> None:
+        assert "USING INDEX hf_document_dead" in self.plan_of(desk, query, "dead", more)
+
+    @pytest.mark.parametrize("query", ["standings", "count"])
+    @pytest.mark.parametrize("state", ["waiting", "paused"])
+    def test_states_with_an_index_are_found_by_it(self, desk: Desk, query: str, state: str) -> None:
+        assert f"USING INDEX hf_document_{state}" in self.plan_of(desk, query, state)
+
+    @pytest.mark.parametrize("names", [("batch",), ("batch", "waiting"), ("paused",), ("dead", "batch"), ("key",)])
+    def test_a_slice_is_found_by_walking_on_without_a_sort(self, desk: Desk, names: tuple[str, ...]) -> None:
+        assert "TEMP B-TREE" not in self.plan_of(desk, "select", *names)

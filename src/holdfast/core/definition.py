@@ -49,9 +49,23 @@ def refuse_bad_name(name: str, what: str) -> None:
         raise DefinitionError(f"{what} is a letter, then letters, digits, '_', '-' or '.', 63 at most; not {name!r}")
 
 
+def refuse_bad_gate(name: str, late: Mapping[str, Any]) -> None:
+    """Refuses a gate whose time to decide makes no sense."""
+    if not late:
+        return
+    span, otherwise = late.get("within"), late.get("otherwise")
+    if late.keys() != {"within", "otherwise"} or not isinstance(span, timedelta) or span <= timedelta(0):
+        raise DefinitionError(f"gate {name!r}: within= is a timedelta longer than nothing, and goes with otherwise=")
+    if otherwise not in ("approve", "reject"):
+        raise DefinitionError(f'gate {name!r}: otherwise= is "approve" or "reject", not {otherwise!r}')
+
+
 def refuse_bad_options(name: str, options: Options, given: Mapping[str, Any]) -> None:
     """Refuses options that contradict each other or make no sense."""
     where = f"step {name!r}"
+    for option in ("within", "otherwise"):
+        if option in given:
+            raise DefinitionError(f"{where}: {option}= is for gates; a body that waits for somebody raises Pause")
     for option in ("size", "parallel", "failure_rate"):
         if option in given and options.over is None:
             raise DefinitionError(f"{where}: {option}= goes with over=, which names the step whose items are walked")

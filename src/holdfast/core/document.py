@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from holdfast.core.codec import Kept
 from holdfast.core.errors import BodyError
-from holdfast.core.model import WHOLE
+from holdfast.core.model import WHOLE, Decision
 
 if TYPE_CHECKING:
     from holdfast.core.step import Step
@@ -30,6 +30,9 @@ class Reader(Protocol):
 
     def read(self, step: str, start: int, stop: int) -> Sequence[tuple[int, Kept]]:
         """Gives the items with start <= position < stop, in order; the value that is not a list is at -1."""
+
+    def decision(self, step: str) -> Decision | None:
+        """Gives what was decided at a gate, or about what a step asked."""
 
 
 class Document(Struct, kw_only=True, eq=False):
@@ -61,6 +64,14 @@ class Document(Struct, kw_only=True, eq=False):
         for first in range(start, self.reader.extent(step.name), PAGE):
             for _, kept in self.reader.read(step.name, first, first + PAGE):
                 yield decode(kept)
+
+    def decision(self, step: Step[Any, Any, Any, Any] | None = None) -> Decision | None:
+        """Gives what somebody decided at a gate, or, without one, about what this step asked by raising Pause.
+
+        None while nobody has. It is read from the journal when it is asked for; a document that begins anew with other
+        content is decided anew, and one that was rewound to a later step keeps its decisions.
+        """
+        return self.reader.decision(self.step if step is None else step.name)
 
     def idempotency_key(self, item: int | str | None = None) -> str:
         """Gives a key for calls to the outside that is the same on every attempt at this step (and item)."""

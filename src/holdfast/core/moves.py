@@ -109,7 +109,8 @@ class Ending(Struct, frozen=True):
     """How a worker gives a document back without moving it: failed, put off, interrupted or paused.
 
     It costs the attempt that was counted at the claim, or a crash instead, or nothing. `step` is the one that failed.
-    `delay` is how long a waiting document waits, and how long a paused one may be undecided: 0 is for ever.
+    `delay` is how long a waiting document waits, and how long a paused one may be undecided: 0 is for ever. `asks` says
+    that a body paused it: whoever resumes it answers that body.
     """
 
     claim: Claim
@@ -122,3 +123,10 @@ class Ending(Struct, frozen=True):
     failure: Failure | None = None
     reason: str = ""
     step: str = ""
+    asks: bool = False
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What the journal says of it."""
+        said = {"state": self.state, "reason": self.reason, "error": self.failure, "costs": self.costs}
+        return said | {"asks": True} if self.asks else said

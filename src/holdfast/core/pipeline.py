@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from holdfast.core.decorators import OverItems, OverWindows, Plain
-from holdfast.core.definition import kind_of, refuse_bad_name, refuse_bad_options
+from holdfast.core.definition import kind_of, refuse_bad_gate, refuse_bad_name, refuse_bad_options
 from holdfast.core.document import Document
 from holdfast.core.errors import DefinitionError
 from holdfast.core.plan import Shape
@@ -117,9 +117,18 @@ class Pipeline:
         decorator = Plain if "over" not in options else OverWindows if options.get("size") else OverItems
         return decorator(lambda body: self._add(body, options))
 
-    def gate(self, name: str) -> None:
-        """Adds a gate: every document is parked here until a person decides."""
-        self._append(Step(name, _gate, kind="gate", options=Options(keep=False)))
+    @overload
+    def gate(self, name: str) -> AnyStep: ...
+    @overload
+    def gate(self, name: str, *, within: timedelta, otherwise: Literal["approve", "reject"]) -> AnyStep: ...
+    def gate(self, name: str, **late: Any) -> AnyStep:
+        """Adds a gate: every document is parked here until a person decides.
+
+        within     how long somebody has to decide
+        otherwise  what is decided for everybody after that: "approve" or "reject"
+        """
+        refuse_bad_gate(name, late)
+        return self._append(Step(name, _gate, kind="gate", options=Options(keep=False, **late)))
 
     def _add(self, body: Callable[..., Any], given: dict[str, Any]) -> AnyStep:
         name = given.pop("name", None) or getattr(body, "__name__", "")

@@ -54,6 +54,8 @@ class Options(Struct, frozen=True, kw_only=True):
     limit: int | None = None
     runs_in: Literal["thread", "process"] = "thread"
     memory: int | None = None
+    within: timedelta | None = None
+    otherwise: Literal["approve", "reject"] | None = None
 
 
 class Step(Generic[P, R, K, T]):

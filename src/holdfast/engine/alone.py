@@ -64,7 +64,7 @@ def advance_alone(
     """
     plan = store.declare(pipeline.shape())
     with _enlisted(store, who) as me:
-        Caretaker(pipeline, store, plan).look_after(me, [])
+        Caretaker(pipeline, store, plan, say=lambda _: None).look_after(me, [])
         claims = store.claim_this(plan, me, document_id)
         if not claims:
             raise HoldfastError(_why_not(store.look([document_id])))
@@ -197,7 +197,8 @@ class _Alone:
             self.look_at(error, traceback_of_body(error))
 
     def _commit(self, move: Move) -> Any:
-        (answer,) = self._store.commit(self._plan, [replace(move, timeout=None)])
+        move = replace(move, timeout=None) if move.state == "running" else move
+        (answer,) = self._store.commit(self._plan, [move])
         if isinstance(answer, Lost):
             raise self._lost()
         return answer

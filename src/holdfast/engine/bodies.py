@@ -12,10 +12,11 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from holdfast.core.codec import Kept, checked_json
+from holdfast.core.decisions import decided_at_gate, decided_at_step
 from holdfast.core.document import Document
 from holdfast.core.errors import BodyError, CursorMovedBack, WrongLength
 from holdfast.core.integrity import Traces
-from holdfast.core.model import WHOLE, Claim, Item, Plan
+from holdfast.core.model import WHOLE, Claim, Decision, Item, Plan
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import NOTHING, AnyStep, At
 from holdfast.engine.calls import (
@@ -29,7 +30,7 @@ from holdfast.engine.calls import (
     RunValue,
     RunWindow,
 )
-from holdfast.stores.protocol import Work
+from holdfast.stores.protocol import Store
 
 AS_THEY_COME = 0.005
 """Seconds of items that share a commit when a stream says nothing else: what a crash makes us compute again."""
@@ -42,7 +43,7 @@ MANY_BYTES = 4 * 1024 * 1024
 class StoreReader(Struct):
     """Reads what earlier steps kept for one document, from the store."""
 
-    store: Work
+    store: Store
     plan: Plan
     claim: Claim
 
@@ -57,9 +58,15 @@ class StoreReader(Struct):
         generation, step_id = self.claim.checkpoint.generation, self.plan.step_ids[step]
         return Traces(*self.store.reach(self.claim.document_id, generation, step_id))
 
+    def decision(self, step: str) -> Decision | None:
+        decided = decided_at_gate if step in self.plan.gates else decided_at_step
+        return decided(self.store.journal(self.claim.document_id), step, self._generation_of(step))
+
     def _where(self, step: str) -> tuple[int, int, int]:
-        generation = (self.claim.reuses or {}).get(step, self.claim.checkpoint.generation)
-        return self.claim.document_id, generation, self.plan.step_ids[step]
+        return self.claim.document_id, self._generation_of(step), self.plan.step_ids[step]
+
+    def _generation_of(self, step: str) -> int:
+        return (self.claim.reuses or {}).get(step, self.claim.checkpoint.generation)
 
 
 @runtime_checkable
@@ -78,6 +85,7 @@ class Desk(Struct, eq=False):
     stopping: Callable[[], bool]
     stream: Generator[Any, None, None] | AsyncGenerator[Any, None] | Closable | None = None
     context: Context | None = None
+    lost: bool = False  # to somebody else: what it still yields is of no use
 
     def run(self, call: Call) -> Any:
         """Runs a call whose body is plain."""
@@ -135,7 +143,7 @@ class Desk(Struct, eq=False):
         return self.context
 
     def _pull(self, step: AnyStep, call: PullStream) -> Pulled:
-        collector = Collector(step, call, self.stopping)
+        collector = Collector(step, call, self)
         if self.stream is None:
             self.stream = _begin(step, self.document, call.cursor)
         try:
@@ -149,7 +157,7 @@ class Desk(Struct, eq=False):
         return collector.pulled(exhausted=True)
 
     async def _pull_async(self, step: AnyStep, call: PullStream) -> Pulled:
-        collector = Collector(step, call, self.stopping)
+        collector = Collector(step, call, self)
         if self.stream is None:
             self.stream = _begin(step, self.document, call.cursor)
         try:
@@ -173,11 +181,12 @@ class Desk(Struct, eq=False):
 class Collector:
     """Gathers what a stream yields until it is time to commit. Its loop is the hottest of all: a million items pass."""
 
-    def __init__(self, step: AnyStep, call: PullStream, stopping: Callable[[], bool]) -> None:
+    def __init__(self, step: AnyStep, call: PullStream, desk: Desk) -> None:
         self.step = step
         self.cursor = call.cursor
         self.position = call.position
-        self.stopping = stopping
+        self.desk = desk
+        self.stopping = desk.stopping
         self.items: list[Item] = []
         self.values: list[Any] = []
         self.size = 0
@@ -209,6 +218,7 @@ class Collector:
             self.moved >= self.count
             or self.size >= MANY_BYTES
             or (self.until is not None and monotonic() - self.began >= self.until)
+            or self.desk.lost
             or self.stopping()
         )
 

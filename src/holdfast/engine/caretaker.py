@@ -1,28 +1,41 @@
-"""The caretaker: what every worker does for the fleet, again and again, so that nothing waits for one that is gone."""
+"""The caretaker: what every worker does for the fleet, again and again, so that nothing waits for one that is gone.
+
+Nor for a person who does not decide in time, where a gate says what is to be done then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from time import monotonic
 
+from holdfast.core.decisions import nobody_decided
 from holdfast.core.model import Plan, Standing, State, Worker
 from holdfast.core.pipeline import Pipeline
+from holdfast.core.step import AnyStep
+from holdfast.engine.events import Decided, Event
 from holdfast.engine.hosts import is_gone
 from holdfast.stores.protocol import Store
 
 UPKEEP = 2.0
 """Seconds between rounds while there is work."""
 
+WHO = "holdfast"
+"""Who decided, when nobody else did."""
+
 
 class Caretaker:
-    """Reclaims orphans, wakes sleepers and looks out for suspects."""
+    """Reclaims orphans, wakes sleepers, decides what nobody did, and looks out for suspects."""
 
-    def __init__(self, pipeline: Pipeline, store: Store, plan: Plan, *, batch: str | None = None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, store: Store, plan: Plan, *, say: Callable[[Event], None], batch: str | None = None
+    ) -> None:
         self._pipeline = pipeline
         self._store = store
         self._plan = plan
+        self._say = say
         self._batch = batch
+        self._gates = [step for step in pipeline.steps if step.options.within is not None]
         self._looked_at = 0.0
         self._tidied_at = monotonic()
         self.suspects = False
@@ -37,11 +50,26 @@ class Caretaker:
         gone = [worker.id for worker, _, _ in self._store.workers() if worker.id != me.id and is_gone(worker)]
         reclaimed = self._store.reclaim(self._plan, who=me.name, verdict=self._verdict, gone=gone)
         self._store.wake(self._plan)
+        for gate in self._gates:
+            self._decide_late(gate)
         self.suspects = self._store.suspects_due(self._plan, batch=self._batch)
         if monotonic() - self._tidied_at > me.lease.total_seconds():
             self._tidied_at = monotonic()
             self._store.surrender(me, keeping=in_hand)
         return reclaimed
+
+    def _decide_late(self, gate: AnyStep) -> None:
+        """Decides about documents that are undecided for too long. Of many workers, and people, the first one does."""
+        assert gate.options.within is not None
+        said = {"who": WHO, "reason": nobody_decided(gate.name, gate.options.within)}
+        while late := self._store.undecided(self._plan, gate.name):
+            if gate.options.otherwise == "approve":
+                decided = self._store.resume(self._plan, [*late], at=late, **said)
+            else:
+                decided = self._store.reject([*late], at=late, **said)
+            if not decided:
+                return
+            self._say(Decided(gate.name, gate.options.otherwise or "reject", decided))
 
     def _verdict(self, step: str, attempts: int, crashes: int) -> tuple[State, timedelta]:
         if step not in self._pipeline:

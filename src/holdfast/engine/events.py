@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
@@ -48,6 +49,14 @@ class Reclaimed(Struct, frozen=True):
     standings: Sequence[Standing]
 
 
+class Decided(Struct, frozen=True):
+    """Nobody decided about documents at a gate in time, so they were approved or rejected."""
+
+    gate: str
+    verdict: Literal["approve", "reject"]
+    documents: Sequence[int]
+
+
 class Rewound(Struct, frozen=True):
     """A document was set back to a step."""
 
@@ -68,5 +77,5 @@ class Retired(Struct, frozen=True):
     worker: Worker
 
 
-Event = Enlisted | Claimed | Committed | GaveBack | LostClaim | Reclaimed | Rewound | Stopping | Retired
+Event = Enlisted | Claimed | Committed | GaveBack | LostClaim | Reclaimed | Decided | Rewound | Stopping | Retired
 Listener = Callable[[Event], object]

@@ -12,8 +12,11 @@ thread, a function with a deadline and a test with a hand-moved clock all drive 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from holdfast.core.document import Document
 from holdfast.core.errors import CursorExpired
@@ -156,7 +159,9 @@ class Executor:
             )
         after = Checkpoint(at.generation, successor.name, None, at.moves + 1)
         if successor.kind == "gate":
-            return Move(self.claim, at, after, "paused", items, effect=effect, reason=_waits_at(successor))
+            parked = Move(self.claim, at, after, "paused", items, effect=effect, reason=_waits_at(successor))
+            within = successor.options.within
+            return parked if within is None else replace(parked, timeout=within)
         return Move(self.claim, at, after, "running", items, effect=effect, timeout=successor.deadline)
 
     def commit(self, step: AnyStep, move: Move) -> Run:
@@ -177,7 +182,8 @@ class Executor:
         return None if step.effect_body is None else partial(_write, step.effect_body, self.document, value)
 
     def _park_at(self, gate: AnyStep) -> Run:
-        ending = Ending(self.claim, self.who, "paused", "pause", costs="nothing", reason=_waits_at(gate))
+        within = gate.options.within or timedelta(0)
+        ending = Ending(self.claim, self.who, "paused", "pause", within, costs="nothing", reason=_waits_at(gate))
         yield GiveBack(ending)
 
     def _refuse_damage(self) -> Run:

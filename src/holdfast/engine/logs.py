@@ -9,6 +9,7 @@ from holdfast.core.moves import Ending
 from holdfast.engine.events import (
     Claimed,
     Committed,
+    Decided,
     Enlisted,
     Event,
     GaveBack,
@@ -22,7 +23,7 @@ from holdfast.engine.events import (
 log = logging.getLogger("holdfast")
 
 
-def log_events(event: Event) -> None:
+def log_events(event: Event) -> None:  # noqa: C901 - one case for each event
     """Words an event for the log `holdfast`."""
     match event:
         case Enlisted(worker, pipeline):
@@ -39,6 +40,8 @@ def log_events(event: Event) -> None:
         case Reclaimed(standings):
             for here in standings:
                 log.warning("%s of %s: reclaimed (%s), now %s", here.key, here.batch, here.reason, here.state)
+        case Decided(gate, verdict, documents):
+            log.warning("gate %s: nobody decided in time about %d documents: %s", gate, len(documents), verdict)
         case Rewound(claim, to, reason):
             log.warning("%s of %s: rewound to %s: %s", *_who(claim), to, reason)
         case Stopping(reason):

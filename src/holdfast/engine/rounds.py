@@ -54,7 +54,7 @@ class Rounds:
         self._scope: Scope = {"batch": settings.batch, "timeouts": deadlines}
         self._pace = Pace(pipeline, threads=settings.threads, most=settings.concurrency)
         self._doors = Doors(pipeline, store, plan)
-        self._caretaker = Caretaker(pipeline, store, plan, batch=settings.batch)
+        self._caretaker = Caretaker(pipeline, store, plan, say=say, batch=settings.batch)
         self._hand: set[InHand] = set()
         self._jobs: list[tuple[Desk, Call]] = []
         self._group: list[tuple[InHand, Move]] = []
@@ -254,6 +254,7 @@ class Rounds:
                 self._say(LostClaim(ending.claim))
 
     def _lose(self, desk: InHand) -> None:
+        desk.lost = True
         self._say(LostClaim(desk.claim))
         self._let_go(desk)
 
@@ -297,7 +298,14 @@ class Rounds:
     def _look_after_orphans(self) -> None:
         if not self._caretaker.is_due(UPKEEP if self._hand else IDLE):
             return
+        self._let_go_of_what_was_lost()
         reclaimed = self._caretaker.look_after(self.me, [desk.claim.document_id for desk in self._hand])
         if reclaimed:
             self._say(Reclaimed(reclaimed))
             self._pace.look_again()
+
+    def _let_go_of_what_was_lost(self) -> None:
+        """Stops work on documents that were cancelled, parked, set back or changed: streams end at their next item."""
+        in_hand = {desk.claim.document_id: desk for desk in self._hand if not desk.committing}  # those learn it then
+        for document_id in self.store.lost([desk.claim for desk in in_hand.values()]) if in_hand else ():
+            self._lose(in_hand[document_id])

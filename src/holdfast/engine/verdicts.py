@@ -32,7 +32,8 @@ def judge(step: AnyStep, error: BaseException, *, claim: Claim, who: str, attemp
         )
         return Ending(claim, who, "waiting", "defer", delay, costs="nothing", reason=clean(str(error)))
     if isinstance(error, Pause):
-        return Ending(claim, who, "paused", "pause", until=error.until, costs="nothing", reason=clean(str(error)))
+        said = clean(str(error))
+        return Ending(claim, who, "paused", "pause", until=error.until, costs="nothing", reason=said, asks=True)
     if isinstance(error, StoreError):  # the database's trouble is not the document's
         delay = retry.wait(max(attempts, 1))
         return Ending(claim, who, "waiting", "defer", delay, step=step.name, costs="nothing", reason=clean(str(error)))

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from holdfast.stores.protocol import Which
 
 KNOWN = frozenset(Which.__annotations__)
+INDEXED = ("waiting", "paused", "dead")
 
 
 def asked(which: Which) -> dict[str, Any]:
-    """Gives what is asked for, by name. A key that stands for many is `keys`; dead letters have an index: `dead`."""
+    """Gives what is asked for, by name. A key that stands for many is `keys`."""
     if unknown := which.keys() - KNOWN:
         raise TypeError(f"documents are not told apart by {', '.join(sorted(unknown))}, but by {', '.join(KNOWN)}")
     asking: dict[str, Any] = {name: value for name, value in which.items() if value is not None}
     if is_pattern(asking.get("key", "")):
         asking["keys"] = asking.pop("key")
-    if asking.get("state") == "dead":
-        asking["dead"] = asking.pop("state")
     return asking
+
+
+def conditions(asking: Mapping[str, Any]) -> set[str]:
+    """Names the conditions to ask with. A state that has an index is its own: only a plain word finds the index."""
+    state = asking.get("state")
+    return {*asking} - {"state"} | {state} if state in INDEXED else {*asking}
 
 
 def is_pattern(key: str) -> bool:

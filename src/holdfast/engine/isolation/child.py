@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from holdfast.core.codec import Kept
 from holdfast.core.document import Document
 from holdfast.core.errors import BodyError
-from holdfast.core.model import WHOLE
+from holdfast.core.model import WHOLE, Decision
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import AnyStep
 from holdfast.engine.bodies import Desk
@@ -25,9 +25,11 @@ from holdfast.engine.isolation.limits import can_limit_memory, ceiling_above, fl
 from holdfast.engine.isolation.stories import Told, retold, tell
 from holdfast.engine.isolation.talk import (
     Answer,
+    AskDecision,
     AskExtent,
     AskItems,
     Card,
+    Decided,
     Failed,
     Found,
     Gave,
@@ -52,6 +54,7 @@ _calls: dict[str, msgspec.json.Decoder[Any]] = {
     kind.__name__: msgspec.json.Decoder(kind) for kind in (RunValue, PullStream, RunWindow, AskVerify)
 }
 _card = msgspec.json.Decoder(Card)
+_decision = msgspec.json.Decoder(Decision)
 _json = msgspec.json.Encoder().encode
 
 
@@ -81,7 +84,12 @@ class AskingReader:
         assert isinstance(found, Found)
         return found.rows
 
-    def _ask(self, question: Question) -> Found | Measured:
+    def decision(self, step: str) -> Decision | None:
+        decided = self._ask(AskDecision(step))
+        assert isinstance(decided, Decided)
+        return None if decided.decision is None else _decision.decode(decided.decision)
+
+    def _ask(self, question: Question) -> Found | Measured | Decided:
         if os.getpid() != self._owner:
             raise BodyError("the document is read in the process that its body was called in; pass on what you read")
         with self._lock:
@@ -89,7 +97,7 @@ class AskingReader:
             reply = self._talk.hear()
         if isinstance(reply, Failed):
             raise retold(reply.told)
-        assert isinstance(reply, (Found, Measured))
+        assert isinstance(reply, (Found, Measured, Decided))
         return reply
 
 

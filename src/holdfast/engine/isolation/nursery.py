@@ -24,7 +24,18 @@ from holdfast.engine.bodies import Desk
 from holdfast.engine.calls import Call, FindTraces, MeasureExtent, PullStream
 from holdfast.engine.isolation.cradle import Born, Cradle, Gone
 from holdfast.engine.isolation.limits import can_limit_memory
-from holdfast.engine.isolation.talk import Answer, AskExtent, AskItems, Failed, Gave, Hangup, Task, Verified, Yielded
+from holdfast.engine.isolation.talk import (
+    Answer,
+    AskDecision,
+    AskExtent,
+    AskItems,
+    Failed,
+    Gave,
+    Hangup,
+    Task,
+    Verified,
+    Yielded,
+)
 from holdfast.engine.isolation.translation import reply_to, result_of, task_of
 
 BEDS = 64
@@ -100,7 +111,7 @@ class Nursery:
                 message = child.talk.hear()
                 if isinstance(message, (Gave, Yielded, Verified, Failed)):
                     return message
-                assert isinstance(message, (AskItems, AskExtent))
+                assert isinstance(message, (AskItems, AskExtent, AskDecision))
                 child.talk.say(reply_to(desk, message))
         except Hangup:
             crash = self._crash(child, desk, step)
@@ -113,6 +124,9 @@ class Nursery:
 
     def _await(self, child: Born, desk: Desk) -> None:
         while not child.talk.wait(GLANCE):
+            if desk.lost:
+                child.end()  # somebody else has the document: nobody waits for what this one makes of it
+                raise Hangup
             if desk.stopping():
                 self._stop[0] = 1
 

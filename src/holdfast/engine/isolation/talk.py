@@ -53,6 +53,12 @@ class Measured(Struct, array_like=True, tag="measured"):
     extent: int
 
 
+class Decided(Struct, array_like=True, tag="decided"):
+    """Worker: this was decided (JSON: an answer may hold numbers that msgpack cannot), or nothing was."""
+
+    decision: bytes | None
+
+
 class AskItems(Struct, array_like=True, tag="items"):
     """Child: what did this step keep between these positions?"""
 
@@ -63,6 +69,12 @@ class AskItems(Struct, array_like=True, tag="items"):
 
 class AskExtent(Struct, array_like=True, tag="extent"):
     """Child: how many items did this step keep?"""
+
+    step: str
+
+
+class AskDecision(Struct, array_like=True, tag="decision"):
+    """Child: what was decided at this gate, or about what this step asked?"""
 
     step: str
 
@@ -99,9 +111,9 @@ class Failed(Struct, array_like=True, tag="failed"):
     last: bool = False
 
 
-Question = AskItems | AskExtent
+Question = AskItems | AskExtent | AskDecision
 Answer = Gave | Yielded | Verified | Failed
-Message = Task | Found | Measured | Question | Answer
+Message = Task | Found | Measured | Decided | Question | Answer
 
 
 _encode = msgspec.msgpack.Encoder().encode

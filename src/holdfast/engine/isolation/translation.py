@@ -13,8 +13,10 @@ from holdfast.engine.calls import Call, Produced, Pulled, RunWindow
 from holdfast.engine.isolation.stories import retold, tell
 from holdfast.engine.isolation.talk import (
     Answer,
+    AskDecision,
     AskExtent,
     Card,
+    Decided,
     Failed,
     Found,
     Gave,
@@ -49,6 +51,9 @@ def reply_to(desk: Desk, question: Question) -> Message:
     try:
         if isinstance(question, AskExtent):
             return Measured(reader.extent(question.step))
+        if isinstance(question, AskDecision):
+            decision = reader.decision(question.step)
+            return Decided(None if decision is None else _json(decision))
         return Found(list(reader.read(question.step, question.start, question.stop)))
     except Exception as error:  # noqa: BLE001 - it belongs to the body, which asked
         return Failed(tell(error))

@@ -98,7 +98,6 @@ class Ledger(Base):
             "key": lambda one, key: one.key == key,
             "keys": lambda one, _: keys is not None and keys.fullmatch(one.key) is not None,
             "state": lambda one, state: one.state == state,
-            "dead": lambda one, state: one.state == state,
             "step": lambda one, step: one.checkpoint.step == step,
             "error": lambda one, error: one.error == error,
             "text": lambda one, text: text.lower() in one.reason.lower(),

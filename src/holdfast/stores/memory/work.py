@@ -229,8 +229,7 @@ class Work(Base):
             attempts=row.attempts if ending.costs == "attempt" else max(row.attempts - 1, 0),
             crashes=row.crashes + (ending.costs == "crash"),
         )
-        detail = {"state": ending.state, "reason": ending.reason, "error": ending.failure, "costs": ending.costs}
-        self._write_journal(ended, ending.verb, who=ending.who, now=now, detail=detail)
+        self._write_journal(ended, ending.verb, who=ending.who, now=now, detail=ending.detail)
         return True
 
     def rewind(self, plan: Plan, claim: Claim, *, to: str, who: str, reason: str) -> bool:

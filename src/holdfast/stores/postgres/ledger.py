@@ -30,7 +30,7 @@ from holdfast.stores.postgres.base import SQL, Base, kept, moment
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Which
 from holdfast.stores.rows import at_step, balance, items_of, refuse_if_replaced, told
-from holdfast.stores.which import as_like, asked, containing
+from holdfast.stores.which import as_like, asked, conditions, containing
 
 PAGE = 500
 """How many items are read at a time: nothing is held open on the server while the reader thinks."""
@@ -116,7 +116,7 @@ class Ledger(Base):
             "text": containing(asking.get("text", "")),
             "now": self._now(),
         }
-        question, parameters = SQL[query].asking(asking), asking | patterns | more
+        question, parameters = SQL[query].asking(conditions(asking)), asking | patterns | more
         return self._db.reading(lambda db: db.execute(question, parameters).fetchall())
 
     def undecided(self, plan: Plan, gate: str, *, limit: int = 2000) -> dict[int, int]:

@@ -206,5 +206,4 @@ def _delay(ending: Ending) -> int | None:
 
 
 def _line(ending: Ending) -> tuple[int, str, str, Any]:
-    detail = {"state": ending.state, "reason": ending.reason, "error": ending.failure, "costs": ending.costs}
-    return ending.claim.document_id, ending.verb, ending.who, detail
+    return ending.claim.document_id, ending.verb, ending.who, ending.detail

@@ -28,7 +28,7 @@ from holdfast.core.plan import Shape
 from holdfast.stores.protocol import Which
 from holdfast.stores.rows import at_step, balance, items_of, refuse_if_replaced, told
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, moment
-from holdfast.stores.which import as_glob, asked, containing
+from holdfast.stores.which import as_glob, asked, conditions, containing
 
 PAGE = 1000
 """How many items are read at once."""
@@ -122,7 +122,7 @@ class Ledger(Base):
             "now": self._now(),
         }
         with self._db.reading() as db:
-            return db.execute(SQL[query].asking(asking), asking | patterns | more).fetchall()
+            return db.execute(SQL[query].asking(conditions(asking)), asking | patterns | more).fetchall()
 
     def undecided(self, plan: Plan, gate: str, *, limit: int = 2000) -> dict[int, int]:
         place = {"pipeline_id": plan.pipeline_id, "step_id": plan.step_ids[gate]}

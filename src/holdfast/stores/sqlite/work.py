@@ -125,8 +125,7 @@ class Work(Commit):
         }
         held = db.execute(SQL["give_back"], row).rowcount == 1
         if held:
-            detail = {"state": ending.state, "reason": ending.reason, "error": ending.failure, "costs": ending.costs}
-            self._write_journal(db, claim.document_id, ending.verb, who=ending.who, now=now, detail=detail)
+            self._write_journal(db, claim.document_id, ending.verb, who=ending.who, now=now, detail=ending.detail)
         return held
 
     def rewind(self, plan: Plan, claim: Claim, *, to: str, who: str, reason: str) -> bool:

@@ -4,6 +4,8 @@ select id
  where pipeline_id = (select id from hf_pipeline where name = %(pipeline)s)
    and id > %(after)s
    and batch_id = (select b.id from hf_batch b join hf_pipeline p on p.id = b.pipeline_id where p.name = %(pipeline)s and b.name = %(batch)s) -- if batch
+   and state = 'waiting' -- if waiting
+   and state = 'paused' -- if paused
    and state = 'dead' -- if dead
    and state = %(state)s -- if state
    and key = %(key)s -- if key

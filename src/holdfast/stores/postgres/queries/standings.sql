@@ -2,7 +2,9 @@
 select *
   from hf_standing
  where pipeline_id = (select id from hf_pipeline where name = %(pipeline)s)
-   and batch = %(batch)s -- if batch
+   and batch_id = (select b.id from hf_batch b join hf_pipeline p on p.id = b.pipeline_id where p.name = %(pipeline)s and b.name = %(batch)s) -- if batch
+   and state = 'waiting' -- if waiting
+   and state = 'paused' -- if paused
    and state = 'dead' -- if dead
    and state = %(state)s -- if state
    and key = %(key)s -- if key

@@ -1,10 +1,12 @@
 -- The numbers of documents, ascending, a slice at a time. A condition that is not asked for is left out.
--- The "+" keeps it from the index of batches: a slice is found by walking on, not by sorting the batch each time.
+-- The "+" keeps it from indexes in another order: a slice is found by walking on, not by sorting all of them each time.
 select id
   from hf_document
  where pipeline_id = (select id from hf_pipeline where name = :pipeline)
    and id > :after
    and +batch_id = (select b.id from hf_batch b join hf_pipeline p on p.id = b.pipeline_id where p.name = :pipeline and b.name = :batch) -- if batch
+   and +state = 'waiting' -- if waiting
+   and +state = 'paused' -- if paused
    and state = 'dead' -- if dead
    and state = :state -- if state
    and key = :key -- if key
