@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.core.integrity import Traces
 from holdfast.core.model import Checkpoint, Claim
 from holdfast.core.moves import ACCEPTED, Refused
 from holdfast.engine.calls import (
     Commit,
     Compute,
-    FindTraces,
     GiveBack,
     MeasureExtent,
     Produced,
@@ -93,15 +91,15 @@ def test_a_resumed_stream_asks_where_its_items_end(pipeline: holdfast.Pipeline) 
 
     run = begin(pipeline, Checkpoint(0, "pages", {"after": "x"}, 4))
     request = next(run)
-    assert request == Compute((FindTraces("pages"),))
-    assert run.send(returned(request, Traces(0, 7))) == Compute((PullStream("pages", {"after": "x"}, 7),))
+    assert request == Compute((MeasureExtent("pages"),))
+    assert run.send(returned(request, 7)) == Compute((PullStream("pages", {"after": "x"}, 7),))
 
 
 def test_a_gap_behind_finished_windows_is_worked_off_first(pipeline: holdfast.Pipeline) -> None:
     source = pipeline.step(name="source")(lambda doc: [1])
     pipeline.step(name="walk", over=source, size=2, parallel=2)(lambda doc, items: items)
     run = begin(pipeline, Checkpoint(0, "walk", {"next": 2, "done": [[4, 8]]}, 3))
-    request = run.send(returned(next(run), Traces(0, 8)))
+    request = next(run)
     assert request == Compute((MeasureExtent("source"),))
     assert run.send(returned(request, 10)) == Compute((RunWindow("walk", (2, 4)), RunWindow("walk", (8, 10))))
 

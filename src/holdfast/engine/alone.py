@@ -118,7 +118,8 @@ class _Alone:
         self._doors = Doors(pipeline, store, plan)
         self._runner: asyncio.Runner | None = None
         reader = StoreReader(store, plan, claim)
-        self._desk = take(pipeline, claim, reader, who=me.name, stopping=lambda: False)
+        traces = store.traces(plan, [claim])[0] if claim.checkpoint.moves else None
+        self._desk = take(pipeline, claim, reader, who=me.name, stopping=lambda: False, traces=traces)
 
     def run(self) -> None:
         """Does what the executor asks for until it asks for nothing more."""

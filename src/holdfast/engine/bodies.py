@@ -15,14 +15,12 @@ from holdfast.core.codec import Kept, checked_json
 from holdfast.core.decisions import decided_at_gate, decided_at_step
 from holdfast.core.document import Document
 from holdfast.core.errors import BodyError, CursorMovedBack, WrongLength
-from holdfast.core.integrity import Traces
 from holdfast.core.model import WHOLE, Claim, Decision, Item, Plan
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import NOTHING, AnyStep, At
 from holdfast.engine.calls import (
     NOTHING_THERE,
     Call,
-    FindTraces,
     MeasureExtent,
     Produced,
     Pulled,
@@ -52,11 +50,6 @@ class StoreReader(Struct):
 
     def read(self, step: str, start: int, stop: int) -> Sequence[tuple[int, Kept]]:
         return self.store.read(*self._where(step), start, stop)
-
-    def traces(self, step: str) -> Traces:
-        """Finds what is kept for the document, whatever its checkpoint says."""
-        generation, step_id = self.claim.checkpoint.generation, self.plan.step_ids[step]
-        return Traces(*self.store.reach(self.claim.document_id, generation, step_id))
 
     def decision(self, step: str) -> Decision | None:
         decided = decided_at_gate if step in self.plan.gates else decided_at_step
@@ -99,10 +92,6 @@ class Desk(Struct, eq=False):
             return over(step, places, step.body(self.document, values)) if places else NOTHING_THERE
         if isinstance(call, MeasureExtent):
             return self._measure(step)
-        if isinstance(call, FindTraces):
-            reader = self.document.reader
-            assert isinstance(reader, StoreReader), "only where the store is can its traces be found"
-            return reader.traces(step.name)
         assert step.verify_body is not None
         return bool(step.verify_body(self.document))
 

@@ -39,19 +39,13 @@ class MeasureExtent(Struct, frozen=True, gc=False):
     step: str
 
 
-class FindTraces(Struct, frozen=True, gc=False):
-    """Find out what is kept for the document, to compare it with its checkpoint at this step."""
-
-    step: str
-
-
 class AskVerify(Struct, frozen=True):
     """Ask whether a step's earlier work is still there."""
 
     step: str
 
 
-Call = RunValue | PullStream | RunWindow | MeasureExtent | FindTraces | AskVerify
+Call = RunValue | PullStream | RunWindow | MeasureExtent | AskVerify
 
 
 class Produced(Struct, frozen=True, gc=False):

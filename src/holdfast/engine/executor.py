@@ -32,7 +32,6 @@ from holdfast.engine.calls import (
     Commit,
     Compute,
     Event,
-    FindTraces,
     GiveBack,
     MeasureExtent,
     Produced,
@@ -50,17 +49,20 @@ from holdfast.engine.walk import Walk
 Run = Generator[Request, Any, None]
 
 
-def advance(pipeline: Pipeline, claim: Claim, document: Document, *, who: str) -> Run:
-    """Takes a claimed document as far as it goes: to its end, to a gate, or to an error."""
-    return Executor(pipeline, claim, document, who).run()
+def advance(pipeline: Pipeline, claim: Claim, document: Document, *, who: str, traces: Traces | None = None) -> Run:
+    """Takes a claimed document as far as it goes: to its end, to a gate, or to an error.
+
+    `traces` is what is kept for one that was taken up in the middle; its checkpoint is compared with it.
+    """
+    return Executor(pipeline, claim, document, who, traces).run()
 
 
 class Executor:
     """One document on its way. The claim's checkpoint moves with every accepted commit."""
 
-    __slots__ = ("at", "attempts", "claim", "crashes", "document", "extent", "held", "pipeline", "who")
+    __slots__ = ("at", "attempts", "claim", "crashes", "document", "held", "pipeline", "traces", "who")
 
-    def __init__(self, pipeline: Pipeline, claim: Claim, document: Document, who: str) -> None:
+    def __init__(self, pipeline: Pipeline, claim: Claim, document: Document, who: str, traces: Traces | None) -> None:
         self.pipeline = pipeline
         self.claim = claim
         self.document = document
@@ -69,15 +71,16 @@ class Executor:
         self.attempts = claim.attempts
         self.crashes = claim.crashes
         self.held = True
-        self.extent = 0  # of the step in which it was taken up
+        self.traces = traces
 
     def run(self) -> Run:
         """Step by step, until the document is done, parked or given back."""
         try:
             if wrong := damage(self.claim):
                 raise self._parked(wrong)
+            if self.traces and (wrong := flaw(self.pipeline[self.at.step or ""].kind, self.claim, self.traces)):
+                raise self._parked(wrong)
             if self.at.moves:
-                yield from self._refuse_damage()
                 yield from self._verify_what_is_behind()
             elif self.at.cursor is not None:
                 raise self._parked(Flaw(f"it never moved, and is at {self.at.cursor!r} inside step {self.at.step!r}"))
@@ -112,7 +115,7 @@ class Executor:
             yield from self._refuse_expired(step)
             cursor = self.at.cursor  # a restart begins without one
         if cursor is not None:
-            position = self.extent
+            position = self.traces.extent if self.traces else (yield from self.compute(MeasureExtent(step.name)))
         pulled: Pulled = yield from self.compute(PullStream(step.name, cursor, position))
         while not pulled.exhausted:
             effect = self.effect(step, pulled.values) if pulled.values else None
@@ -185,15 +188,6 @@ class Executor:
         within = gate.options.within or timedelta(0)
         ending = Ending(self.claim, self.who, "paused", "pause", within, costs="nothing", reason=_waits_at(gate))
         yield GiveBack(ending)
-
-    def _refuse_damage(self) -> Run:
-        """Parks a document whose checkpoint cannot be true, before anything is done on its word."""
-        assert self.at.step is not None
-        step = self.pipeline[self.at.step]
-        traces: Traces = yield from self.compute(FindTraces(step.name))
-        self.extent = traces.extent
-        if wrong := flaw(step.kind, self.claim, traces):
-            raise self._parked(wrong)
 
     def _parked(self, wrong: Flaw) -> Over:
         reason = parked(self.claim, wrong, first=self.pipeline.first.name)

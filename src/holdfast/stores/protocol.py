@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypedDict, Unpack
 
 from holdfast.core.codec import Kept
+from holdfast.core.integrity import Traces
 from holdfast.core.model import (
     Aside,
     Balance,
@@ -145,8 +146,8 @@ class Work(Protocol):
     def extent(self, document_id: int, generation: int, step_id: int) -> int:
         """Answers one past the last position that a step kept; 0 when it kept no items."""
 
-    def reach(self, document_id: int, generation: int, step_id: int) -> tuple[int, int]:
-        """Answers the latest generation of which anything is kept (-1: none), and the extent of one step."""
+    def traces(self, plan: Plan, claims: Sequence[Claim]) -> list[Traces]:
+        """Finds what is kept for documents, whatever their checkpoints say: what those are compared with."""
 
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int

@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.core.codec import Kept, decode_json
 from holdfast.core.errors import StoreError
-from holdfast.core.model import OPEN_STATES, WHOLE, Balance, Item
+from holdfast.core.model import OPEN_STATES, WHOLE, Balance, Claim, Item, Plan
 
 BIG = 64 * 1024
 """Values larger than this are kept as blobs, outside the rows."""
@@ -116,6 +116,12 @@ def legible(payload: str, cursor: str | None, reuses: str | None) -> tuple[Any, 
 
 def _numbered(reuses: str) -> dict[int, int]:
     return {int(step_id): made for step_id, made in decode_json(reuses).items()}
+
+
+def places(plan: Plan, claims: Sequence[Claim]) -> list[tuple[int, int, int]]:
+    """Gives where claimed documents stand: document, generation and step, by their numbers."""
+    at = [(claim.document_id, claim.checkpoint) for claim in claims]
+    return [(number, one.generation, plan.step_ids[one.step or ""]) for number, one in at]
 
 
 def damage_of(payload: str, cursor: str | None, reuses: str | None) -> str:

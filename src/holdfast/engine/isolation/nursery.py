@@ -21,7 +21,7 @@ from holdfast.core.model import Failure
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import AnyStep
 from holdfast.engine.bodies import Desk
-from holdfast.engine.calls import Call, FindTraces, MeasureExtent, PullStream
+from holdfast.engine.calls import Call, MeasureExtent, PullStream
 from holdfast.engine.isolation.cradle import Born, Cradle, Gone
 from holdfast.engine.isolation.limits import can_limit_memory
 from holdfast.engine.isolation.talk import (
@@ -61,7 +61,7 @@ class Nursery:
 
     def run(self, desk: Desk, call: Call) -> Any:
         """Does a call as `desk.run` would, in a child."""
-        if isinstance(call, (MeasureExtent, FindTraces)):
+        if isinstance(call, MeasureExtent):
             return desk.run(call)
         step = desk.pipeline[call.step]
         task = task_of(desk, call, step)

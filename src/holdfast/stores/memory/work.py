@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.core.codec import Kept, encode_json
 from holdfast.core.errors import BodyError
+from holdfast.core.integrity import Traces
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move, reuses_of, rewound
 from holdfast.core.retry import SUSPECT
@@ -18,7 +19,7 @@ from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effect, r
 from holdfast.stores.memory.base import Base, Tx
 from holdfast.stores.memory.tables import DocumentRow, ItemRow, WorkerRow
 from holdfast.stores.protocol import Exchanged, Scope, Timeouts
-from holdfast.stores.rows import legible
+from holdfast.stores.rows import legible, places
 
 
 class Work(Base):
@@ -278,10 +279,13 @@ class Work(Base):
         with self._reading() as tables:
             return max(tables.items[document_id, generation, step_id], default=-1) + 1
 
-    def reach(self, document_id: int, generation: int, step_id: int) -> tuple[int, int]:
+    def traces(self, plan: Plan, claims: Sequence[Claim]) -> list[Traces]:
         with self._reading() as tables:
-            kept = [made for (one, made, _), items in tables.items.items() if one == document_id and items]
-        return max(kept, default=-1), self.extent(document_id, generation, step_id)
+            latest: dict[int, int] = {}
+            for (document_id, generation, _), items in tables.items.items():
+                if items:
+                    latest[document_id] = max(generation, latest.get(document_id, -1))
+            return [Traces(latest.get(place[0], -1), self.extent(*place)) for place in places(plan, claims)]
 
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int

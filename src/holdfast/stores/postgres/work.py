@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, Unpack
 
 from holdfast.core.codec import Kept, encode_json
+from holdfast.core.integrity import Traces
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import Ending, Move, reuses_of, rewound
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
@@ -14,7 +15,7 @@ from holdfast.stores.postgres.base import MICROSECOND, SQL, kept, plain
 from holdfast.stores.postgres.commit import Commit
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Exchanged, Scope, Timeouts
-from holdfast.stores.rows import MANY, items_of, legible
+from holdfast.stores.rows import MANY, items_of, legible, places
 
 
 class Work(Commit):
@@ -144,10 +145,10 @@ class Work(Commit):
         row = self._db.reading(lambda db: db.execute(SQL["extent"], place).fetchone())
         return int(row[0]) if row else 0
 
-    def reach(self, document_id: int, generation: int, step_id: int) -> tuple[int, int]:
-        place = {"document_id": document_id, "generation": generation, "step_id": step_id}
-        ((latest, extent),) = self._db.reading(lambda db: db.execute(SQL["reach"], place).fetchall())
-        return latest, extent
+    def traces(self, plan: Plan, claims: Sequence[Claim]) -> list[Traces]:
+        ids, generations, step_ids = zip(*places(plan, claims), strict=True) if claims else ((), (), ())
+        asked = {"ids": numbers(ids), "generations": numbers(generations), "step_ids": numbers(step_ids)}
+        return [Traces(*row) for row in self._db.reading(lambda db: db.execute(SQL["traces"], asked).fetchall())]
 
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int

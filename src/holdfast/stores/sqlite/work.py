@@ -8,11 +8,12 @@ from sqlite3 import Connection
 from typing import Any, Unpack
 
 from holdfast.core.codec import Kept, encode_json
+from holdfast.core.integrity import Traces
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import Ending, Move, reuses_of, rewound
 from holdfast.stores.groups import EffectFailed
 from holdfast.stores.protocol import Exchanged, Scope
-from holdfast.stores.rows import MANY, items_of, legible
+from holdfast.stores.rows import MANY, items_of, legible, places
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, as_kept, micros
 from holdfast.stores.sqlite.changes import Changes
 from holdfast.stores.sqlite.commit import Commit, answers
@@ -170,10 +171,10 @@ class Work(Commit):
             row = db.execute(SQL["extent"], (document_id, generation, step_id)).fetchone()
         return int(row[0]) if row else 0
 
-    def reach(self, document_id: int, generation: int, step_id: int) -> tuple[int, int]:
+    def traces(self, plan: Plan, claims: Sequence[Claim]) -> list[Traces]:
         with self._db.reading() as db:
-            latest, extent = db.execute(SQL["reach"], (document_id, generation, step_id)).fetchone()
-        return latest, extent
+            found = db.execute(SQL["traces"], {"places": encode_json(places(plan, claims))}).fetchall()
+        return [Traces(*row) for row in found]
 
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int

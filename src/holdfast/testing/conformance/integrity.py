@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from holdfast.core.integrity import Traces
 from holdfast.core.model import Claim, Item
-from holdfast.core.moves import ACCEPTED
+from holdfast.core.moves import ACCEPTED, rewound
 from holdfast.testing.conformance.base import LEASE, SECOND, Conformance, Desk
 
 
@@ -112,15 +114,24 @@ class IntegrityConformance(Conformance):
         assert desk.claim_one().checkpoint.step == "extract"
 
     def test_what_is_kept_is_found_whatever_the_checkpoint_says(self, desk: Desk) -> None:
-        claim = desk.take_in()
-        extract, chunk = desk.plan.step_ids["extract"], desk.plan.step_ids["chunk"]
-        assert desk.store.reach(claim.document_id, 0, extract) == (-1, 0)
+        desk.submit("a", "b")
+        claim, other = desk.claim()
+        assert desk.store.traces(desk.plan, [claim]) == [Traces(-1, 0)]
         items = [Item("extract", place, "1") for place in range(3)]
-        assert desk.commit(desk.within(claim, 3, items=items)) == [ACCEPTED]
-        assert desk.store.reach(claim.document_id, 0, extract) == (0, 3)
-        assert desk.store.reach(claim.document_id, 0, chunk) == (0, 0)
-        self.corrupt(desk.store, claim.document_id, generation=5)
-        assert desk.store.reach(claim.document_id, 5, extract) == (0, 0)
+        move = desk.within(claim, 3, items=items)
+        assert desk.commit(move) == [ACCEPTED]
+        within = replace(claim, checkpoint=move.after)
+        past = desk.advance(within)
+        claims = [other, within, past]
+        assert desk.store.traces(desk.plan, claims) == [Traces(-1, 0), Traces(0, 3), Traces(0, 0)]
+        assert desk.store.traces(desk.plan, []) == []
+
+    def test_items_of_a_later_generation_leave_traces(self, desk: Desk) -> None:
+        claim = desk.keep(desk.take_in(), "1")
+        assert desk.store.rewind(desk.plan, claim, to="extract", who="ann", reason="anew")
+        again = rewound(claim, to="extract", before=[])
+        desk.keep(again, "1", "2")
+        assert desk.store.traces(desk.plan, [claim, again]) == [Traces(1, 1), Traces(1, 2)]
 
     def mend(self, desk: Desk, claim: Claim) -> None:
         """Puts a lost document back by hand: a step that is unknown is counted at none."""
