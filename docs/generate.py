@@ -235,6 +235,7 @@ def settings_page() -> str:
     )
     parts = [head]
     parts += ["## Options of a step\n", *_table(_step_options())]
+    parts += ["\n## Options of a gate\n", *_table(_gate_options())]
     parts += ["\n## Retry\n", f"{_words('Retry', Retry)}\n", *_table(_retry_fields())]
     parts += ["\n## Keywords of `work` and `drain`\n", *_table(_worker_keywords())]
     return "\n".join(parts)
@@ -250,9 +251,16 @@ def _step_options() -> list[tuple[str, str, str]]:
     told = options_told(Pipeline.step)
     defaults = dict(zip(Options.__struct_fields__, Options.__struct_defaults__, strict=True))
     rows = [("name", "the function's name", told["name"])]
+    gates = options_told(Pipeline.gate)
     for name, default in defaults.items():
+        if name in gates:
+            continue
         rows.append((name, _default(default), _told(told, name, "Pipeline.step")))
     return rows
+
+
+def _gate_options() -> list[tuple[str, str, str]]:
+    return [(name, "none", meaning) for name, meaning in options_told(Pipeline.gate).items()]
 
 
 def _retry_fields() -> list[tuple[str, str, str]]:

@@ -3,10 +3,12 @@
     python examples/review_gate.py
 
 Waiting at a gate costs nothing: no worker holds the document, and it may wait for months. The decision, who made it
-and why are in the journal.
+and why are in the journal, and later steps read them. What nobody decides within three days is turned down.
 """
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 import holdfast
 
@@ -18,12 +20,23 @@ def draft(doc: holdfast.Document) -> str:
     return f"We offer {doc.payload['amount']} for {doc.key}."
 
 
-offers.gate("approval")
+approval = offers.gate("approval", within=timedelta(days=3), otherwise="reject")
+
+
+@offers.step
+def sign(doc: holdfast.Document) -> str:
+    approved = doc.decision(approval)
+    assert approved is not None
+    question = doc.decision()  # None until somebody answered what this very step asks
+    if approved.answer == "with a letter" and question is None:
+        raise holdfast.Pause("what shall the letter say?")
+    letter = f" {question.answer}" if question else ""
+    return f"{doc.output(draft)}{letter} Signed for {approved.who}."
 
 
 @offers.step(keep=False)
 def publish(doc: holdfast.Document) -> str:
-    return doc.output(draft)
+    return doc.output(sign)
 
 
 @publish.effect
@@ -34,20 +47,30 @@ def write(tx: holdfast.Tx, doc: holdfast.Document, text: str) -> None:
 
 def main() -> None:
     with holdfast.open("sqlite:///review_gate.db") as store:
-        documents = [("boat", {"amount": 100}), ("pier", {"amount": 9_000_000})]
+        documents = [("boat", {"amount": 100}), ("oar", {"amount": 9}), ("pier", {"amount": 9_000_000})]
         holdfast.submit(offers, store, batch="may", documents=documents)
         print(holdfast.drain(offers, store))
 
         plan = store.declare(offers.shape())
         for waiting in store.standings("offers", state="paused"):
             print(f"{waiting.key}: {waiting.reason}")
-            if waiting.payload["amount"] < 1000:
-                store.resume(plan, [waiting.id], who="Ada", reason="fair price")
+            seen = {waiting.id: waiting.checkpoint.moves}  # decide about what was seen, or not at all
+            if waiting.payload["amount"] > 1000:
+                store.reject([waiting.id], who="Ada", reason="we cannot pay that", at=seen)
             else:
-                store.reject([waiting.id], who="Ada", reason="we cannot pay that")
-
+                answer = "with a letter" if waiting.key == "boat" else None
+                store.resume(plan, [waiting.id], who="Ada", reason="fair price", answer=answer, at=seen)
         print(holdfast.drain(offers, store))
+
+        (boat,) = store.standings("offers", state="paused")
+        print(f"{boat.key}: {boat.reason}")
+        store.resume(plan, [boat.id], who="Ben", reason="as always", answer="Yours truly.")
+        print(holdfast.drain(offers, store))
+
         print(store.balance("offers"))
+        with store.transaction() as tx:
+            for (text,) in tx.execute("select text from published order by key"):
+                print(text)
 
 
 if __name__ == "__main__":

@@ -288,7 +288,7 @@ def test_a_suspect_in_another_batch_disturbs_nobody(pipeline: holdfast.Pipeline,
         db.execute("update hf_document set crashes = 2")
     me = bench.store.enlist(name="me", host="here", pid=1, born="", lease=timedelta(minutes=1))
     for batch, disturbs in (("b", True), ("another", False), (None, True)):
-        caretaker = Caretaker(pipeline, bench.store, plan, batch=batch)
+        caretaker = Caretaker(pipeline, bench.store, plan, say=lambda _: None, batch=batch)
         caretaker.look_after(me, [])
         assert caretaker.suspects is disturbs
 

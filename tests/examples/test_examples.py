@@ -53,7 +53,10 @@ def test_a_renamed_step_is_refused_then_declared(tmp_path: Path) -> None:
 def test_a_gate_waits_for_a_person(tmp_path: Path) -> None:
     said = run(tmp_path, EXAMPLES / "review_gate.py")
     assert "boat: gate approval: a person has to decide" in said
-    assert "done=1, dead=1" in said
+    assert "boat: what shall the letter say?" in said
+    assert "done=2, dead=1" in said
+    assert "We offer 100 for boat. Yours truly. Signed for Ada." in said
+    assert "We offer 9 for oar. Signed for Ada." in said
 
 
 def test_being_throttled_costs_no_attempt_and_nothing_is_printed_twice(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from holdfast.core.moves import ACCEPTED, Effect, Refused, Tx
 from holdfast.stores.postgres import PostgresStore, connection
 from holdfast.stores.postgres.arrays import bytes_, numbers, texts
 from holdfast.stores.postgres.base import SQL
-from holdfast.stores.postgres.ledger import PAGE
+from holdfast.stores.postgres.ledger import PAGE, WALK_ON
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance.base import PAPERS, Desk, after
 from holdfast.testing.postgres import Postgres
@@ -194,7 +194,9 @@ def asked_of(query: str, desk: Desk) -> dict[str, Any]:
         "write_rewinds": place | {"who": "cat", "to": "extract", "reason": "why", "state": "waiting"},
         "pause": place | {"until": None, "reason": "why"},
         "redrive": place | {"every": timedelta(0), "after": timedelta(0)},
-        "rewind_to": place | {"state": "waiting", "parked": "", "plan_id": None, "step_id": plan.first, "reuses": "{}"},
+        "rewind_to": place
+        | {"state": "waiting", "parked": "", "plan_id": None, "step_id": plan.first}
+        | {"reuses": "{}", "serves": None},
         "drop_items": place,
         "drop_asides": place,
         "suspects_due": {"pipeline_id": plan.pipeline_id, "step_ids": step_ids, "batch": None},
@@ -225,6 +227,19 @@ def test_dead_letters_are_found_by_their_index(crowd: Desk, query: str) -> None:
     rows = crowd.store._db.reading(lambda db: db.execute(f"explain {question}", asked).fetchall())
     plan = "\n".join(row[0] for row in rows)
     assert "hf_document_dead" in plan, plan
+
+
+@pytest.mark.parametrize("names", [["state"], ["batch"], ["batch", "state"], ["waiting"], []])
+@pytest.mark.usefixtures("statistics")
+def test_a_slice_is_found_by_walking_on_without_a_sort(crowd: Desk, names: list[str]) -> None:
+    asked = {"pipeline": "papers", "after": 100_000, "limit": 2000, "state": "done", "batch": "march"}
+    assert isinstance(crowd.store, PostgresStore)
+    question = f"explain {SQL['select'].asking(names)}"
+    rows = crowd.store._db.reading_one_moment(
+        lambda db: (db.execute(WALK_ON), db.execute(question, asked).fetchall())[1]
+    )
+    plan = "\n".join(row[0] for row in rows)
+    assert "Sort" not in plan, plan
 
 
 @pytest.mark.parametrize("query", ["move", "moved", "reclaim", "give_back", "lost", "redrive"])

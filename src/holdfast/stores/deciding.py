@@ -59,14 +59,29 @@ def after_gates(plan: Plan, here: Sequence[Deciding]) -> dict[int | None, list[i
     return dict(going)
 
 
-def by_what_they_reuse(rewinding: Rewinding, here: Sequence[Deciding]) -> dict[str, list[int]]:
-    """Gives the documents that may be rewound by what they reuse, as JSON: few groups, however many documents."""
+class Going(NamedTuple):
+    """Documents that are rewound together: what they reuse, and what they serve now if they were complete, as JSON."""
+
+    ids: list[int]
+    reuses: str
+    serves: str | None
+
+
+def going_back(rewinding: Rewinding, here: Sequence[Deciding], step_ids: Sequence[int]) -> list[Going]:
+    """Gives the documents that may be rewound: in few groups, however many they are."""
     groups: dict[tuple[Any, ...], list[Deciding]] = defaultdict(list)
     for one in here:
         groups[one.step_id, one.plan_id, one.generation, one.reuses, one.cleaned].append(one)
-    going: dict[str, list[int]] = defaultdict(list)
+    going = []
     for alike in groups.values():
         place = alike[0].place
         if rewinding.may_take(place):
-            going[encode_json(rewinding.reuses(place))] += [one.id for one in alike]
-    return dict(going)
+            complete = place.step_id is None and not place.cleaned
+            serves = encode_json({step_id: place.generation_of(step_id) for step_id in step_ids}) if complete else None
+            going.append(Going([one.id for one in alike], encode_json(rewinding.reuses(place)), serves))
+    return going
+
+
+def all_ids(going: Sequence[Going]) -> list[int]:
+    """Gives the numbers of all of them, ascending."""
+    return sorted(number for group in going for number in group.ids)

@@ -23,6 +23,10 @@ class Place(NamedTuple):
     reuses: Generations | None
     cleaned: bool
 
+    def generation_of(self, step_id: int) -> int:
+        """Answers which generation's items serve a step."""
+        return (self.reuses or {}).get(step_id, self.generation)
+
 
 class Rewinding:
     """A rewind to one step of a plan."""
@@ -50,7 +54,7 @@ class Rewinding:
 
     def reuses(self, place: Place) -> Generations:
         """Gives what it reuses: of each step before, what served it until now."""
-        return {step_id: (place.reuses or {}).get(step_id, place.generation) for step_id in self._before}
+        return {step_id: place.generation_of(step_id) for step_id in self._before}
 
 
 def _common(order: Sequence[int], other: Sequence[int]) -> list[int]:

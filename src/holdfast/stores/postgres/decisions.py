@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.core.codec import decode_json
 from holdfast.core.model import OPEN_STATES, STATES, Plan, State
-from holdfast.stores.deciding import Deciding, after_gates, by_what_they_reuse, decisive
+from holdfast.stores.deciding import Deciding, after_gates, all_ids, decisive, going_back
 from holdfast.stores.postgres.arrays import numbers, texts
 from holdfast.stores.postgres.base import SQL, Base, plain
 from holdfast.stores.postgres.connection import Db
@@ -114,7 +114,8 @@ class Decisions(Base):
             orders = db.execute(SQL["plan_steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
             rewinding = Rewinding(plan, to, {plan_id: decode_json(steps) for plan_id, steps in orders})
             here = [one for one in _deciding(db, document_ids, STATES, at) if one.pipeline_id == plan.pipeline_id]
-            going = by_what_they_reuse(rewinding, here)
+            steps = db.execute(SQL["steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
+            going = going_back(rewinding, here, [step_id for _, step_id in steps])
             asked = {
                 "who": plain(who),
                 "reason": plain(reason),
@@ -125,11 +126,11 @@ class Decisions(Base):
                 "plan_id": plan.plan_id if rewinding.begins_anew else None,
                 "now": now,
             }
-            for reuses, ids in going.items():
-                group = asked | {"ids": numbers(ids), "reuses": reuses}
+            for ids, reuses, serves in going:
+                group = asked | {"ids": numbers(ids), "reuses": reuses, "serves": serves}
                 db.execute(SQL["write_rewinds"], group)
                 db.execute(SQL["rewind_to"], group)
-            return sorted(number for ids in going.values() for number in ids)
+            return all_ids(going)
 
         return self._db.writing(rewind)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.model import OPEN_STATES, STATES, Plan, State
-from holdfast.stores.deciding import Deciding, after_gates, by_what_they_reuse, decisive
+from holdfast.stores.deciding import Deciding, after_gates, all_ids, decisive, going_back
 from holdfast.stores.rewinds import Rewinding
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, micros
 
@@ -113,7 +113,8 @@ class Decisions(Base):
             orders = db.execute(SQL["plan_steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
             rewinding = Rewinding(plan, to, {plan_id: decode_json(steps) for plan_id, steps in orders})
             here = [one for one in _deciding(db, document_ids, STATES, at) if one.pipeline_id == plan.pipeline_id]
-            going = by_what_they_reuse(rewinding, here)
+            steps = db.execute(SQL["steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
+            going = going_back(rewinding, here, [step_id for _, step_id in steps])
             asked = {
                 "who": who,
                 "reason": reason,
@@ -125,11 +126,11 @@ class Decisions(Base):
                 "plan_id": plan.plan_id if rewinding.begins_anew else None,
                 "now": now,
             }
-            for reuses, ids in going.items():
-                group = asked | {"ids": encode_json(ids), "reuses": reuses}
+            for ids, reuses, serves in going:
+                group = asked | {"ids": encode_json(ids), "reuses": reuses, "serves": serves}
                 db.execute(SQL["write_rewinds"], group)
                 db.execute(SQL["rewind_to"], group)
-        return sorted(number for ids in going.values() for number in ids)
+        return all_ids(going)
 
     def _decide(
         self, db: Connection, verb: str, ids: list[int], state: State, *, who: str, reason: str, **more: Any

@@ -6,9 +6,5 @@ update hf_document d
        crashes = 0, fence = fence + 1, generation = generation + 1, moves = moves + 1,
        plan_id = coalesce(%(plan_id)s::bigint, plan_id), step_id = %(step_id)s, cursor = null,
        moved_at = coalesce(%(now)s::timestamptz, now()), cleaned_at = null, reuses = %(reuses)s::json,
-       serves = case when d.cleaned_at is not null then null
-                     when d.state <> 'done' then d.serves
-                     else (select json_object_agg(s.id, coalesce((d.reuses ->> s.id::text)::int, d.generation))
-                             from hf_step s
-                            where s.pipeline_id = d.pipeline_id) end
+       serves = case when cleaned_at is null then coalesce(%(serves)s::json, serves) end
  where id = any(%(ids)s::bigint[])
