@@ -140,3 +140,75 @@ def test_a_capsule_of_what_was_loaded_is_the_same_capsule(url: str, tmp_path: Pa
     store.close()
     assert [(i.step, i.position, i.kept) for i in two.items] == [(i.step, i.position, i.kept) for i in one.items]
     assert (two.plan, two.outputs, two.asides, two.journal[:-1]) == (one.plan, one.outputs, one.asides, one.journal)
+
+
+LOADING = """
+import os, signal, sys
+from holdfast.core.capsule import read
+from holdfast.stores.sqlite import SqliteStore
+
+store = SqliteStore(sys.argv[1])
+store._write_journal = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+store.load(read(open(sys.argv[2], "rb").read()), who="ann")
+"""
+
+
+def test_a_load_that_is_killed_leaves_an_empty_store(tmp_path: Path) -> None:
+    url, file = f"sqlite:///{tmp_path}/original.db", tmp_path / "a.json"
+    work(url, tmp_path)
+    with holdfast.open(url) as original, file.open("wb") as whole:
+        pack(original, original.standing("p", "b", "a").id, whole)
+    elsewhere = f"sqlite:///{tmp_path}/elsewhere.db"
+    killed = subprocess.run([sys.executable, "-c", LOADING, elsewhere, str(file)], check=False, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    store = SqliteStore(elsewhere)
+    assert store.pipelines() == []
+    store.load(read(file.read_bytes()), who="ann")
+    assert store.balance("p", "b").waiting == 1
+    store.close()
+
+
+VERIFYING = """
+import os, signal, sys
+import holdfast
+
+p = holdfast.Pipeline("p")
+asked = []
+
+
+@p.step
+def index(doc):
+    return 1
+
+
+@index.verify
+def is_there(doc):
+    asked.append(doc.key)
+    if len(asked) == 60 and sys.argv[2] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return int(doc.key) % 2 == 0 or doc.generation > 0
+
+
+from holdfast.engine import verification
+verification.SLICE = 20
+with holdfast.open(sys.argv[1]) as store:
+    if store.pipelines() == []:
+        holdfast.submit(p, store, batch="b", documents=[(str(n), None) for n in range(100)])
+        holdfast.drain(p, store)
+    found = holdfast.verify(p, store)
+    print(found.rewound)
+    holdfast.drain(p, store)
+"""
+
+
+def test_a_verification_that_is_killed_is_run_again_and_redoes_nothing_twice(url: str) -> None:
+    command = [sys.executable, "-c", VERIFYING, url]
+    killed = subprocess.run([*command, "kill"], check=False, timeout=60, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    again = subprocess.run([*command, "go on"], check=True, timeout=60, capture_output=True, text=True)
+    assert 0 < int(again.stdout) < 50, "what the killed one decided stays decided"
+    with holdfast.open(url) as store:
+        assert store.balance("p", "b").done == 100
+        for here in store.standings("p", limit=200):
+            assert here.checkpoint.generation == int(here.key) % 2
+            assert [line.verb for line in store.journal(here.id)] == ["rewind"] * (int(here.key) % 2)
