@@ -25,12 +25,13 @@ from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
 from holdfast.core.step import At, Step
-from holdfast.engine.api import drain, submit, work
+from holdfast.engine.api import drain, submit, verify, work
 from holdfast.engine.api import opened as open  # noqa: A004 - `holdfast.open` reads as what it does
 from holdfast.engine.budget import Budget
 from holdfast.engine.closing import close
 from holdfast.engine.explain import Explanation, explain
 from holdfast.engine.explain_batch import explain_batch
+from holdfast.engine.findings import Finding, Verification
 from holdfast.engine.report import Report
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Document",
     "DuplicateKey",
     "Explanation",
+    "Finding",
     "HoldfastError",
     "LeaseLost",
     "NewDocument",
@@ -60,12 +62,14 @@ __all__ = [
     "Step",
     "StoreError",
     "Tx",
+    "Verification",
     "close",
     "drain",
     "explain",
     "explain_batch",
     "open",
     "submit",
+    "verify",
     "work",
 ]
 

@@ -11,8 +11,8 @@ def test_the_commands_are_those_that_were_promised() -> None:
     assert " ".join(app.commands) == (
         "plan check run submit work status show explain "
         "dead review orphans cancel pause resume priority rewind "
-        "seal reconcile close cleanup "
-        "metrics migrate crashtest"
+        "verify seal reconcile close cleanup "
+        "capsule debug metrics migrate crashtest"
     )
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,25 @@ def test_an_unknown_pipeline_lists_the_known(holdfast: Run) -> None:
 )
 def test_a_checkpoint_is_told_in_words(step: str | None, cursor: object, words: str) -> None:
     assert place(Checkpoint(0, step, cursor, 3), SHAPE, CHUNKS) == words
+
+
+@pytest.mark.parametrize("cursor", [{"next": "x"}, {"done": 5}, {"done": [[1]]}, {"done": ["ab"]}])
+def test_a_damaged_cursor_is_told_as_it_stands_there(cursor: dict[str, object]) -> None:
+    assert inside("embed", cursor, SHAPE, CHUNKS) == f"cursor {json.dumps(cursor, separators=(',', ':'))}"
+
+
+def test_a_damaged_document_is_told_with_the_way_out(holdfast: Run, folder: Path) -> None:
+    holdfast("submit", "papers.py", "docs")
+    with closing(sqlite3.connect(folder / "holdfast.db")) as db, db:
+        db.execute("update hf_document set cursor = '{', moves = 1 where key = 'docs/a.txt'")
+        db.execute("update hf_document set step_id = 4711 where key = 'docs/b.txt'")
+    holdfast("run", "papers.py", "docs")
+    told = holdfast("show", "docs/a.txt").stdout
+    assert "paused" in told
+    assert "its cursor cannot be read" in told
+    assert "holdfast rewind docs/a.txt --to extract" in told
+    assert "at a step that the store does not know" in holdfast("show", "docs/b.txt").stdout
+    assert holdfast("status").exit_code == 0
 
 
 def test_a_step_that_is_gone_is_told_by_its_cursor() -> None:

@@ -100,6 +100,7 @@ def test_a_gap_behind_finished_windows_is_worked_off_first(pipeline: holdfast.Pi
     pipeline.step(name="walk", over=source, size=2, parallel=2)(lambda doc, items: items)
     run = begin(pipeline, Checkpoint(0, "walk", {"next": 2, "done": [[4, 8]]}, 3))
     request = next(run)
+    assert request == Compute((MeasureExtent("source"),))
     assert run.send(returned(request, 10)) == Compute((RunWindow("walk", (2, 4)), RunWindow("walk", (8, 10))))
 
 

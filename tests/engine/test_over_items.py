@@ -283,7 +283,7 @@ def test_a_wait_that_a_service_names_stops_the_walk(pipeline: holdfast.Pipeline,
     assert calls == [0]
 
 
-def test_a_cursor_of_another_kind_of_step_fails_its_document_alone(bench: Bench) -> None:
+def test_a_cursor_of_another_kind_of_step_parks_its_document_alone(bench: Bench) -> None:
     streams = holdfast.Pipeline("p")
     budget = holdfast.Budget()
     numbers(streams, 3)
@@ -299,7 +299,7 @@ def test_a_cursor_of_another_kind_of_step_fails_its_document_alone(bench: Bench)
 
     walks = holdfast.Pipeline("p")
     walks.step(name="walk", over=numbers(walks, 3))(lambda doc, number: number)
-    assert holdfast.drain(walks, bench.store).dead == 1
+    assert holdfast.drain(walks, bench.store).paused == 1
     assert "is no position in step 'walk'" in bench.standing().reason
 
 

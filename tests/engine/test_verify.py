@@ -162,7 +162,7 @@ def test_a_place_that_is_gone_from_the_pipeline_was_passed() -> None:
     for name in ("read", "index", "file"):
         pipeline.step(name=name)(lambda doc: None)
     moment = datetime(2026, 1, 1, tzinfo=UTC)
-    detail = {"from": "notify", "cursor": None, "to": "index", "reason": "gone"}
+    detail = {"from": "notify", "cursor": None, "to": "index", "reason": "the work of index is gone"}
     journal = [Entry(moment, "rewind", "me", 1, "index", None, detail)]
     at = Checkpoint(1, "file", None, 3)
     assert place_not_passed(pipeline, pipeline["index"], at, journal) is None

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.stores import Store
 from holdfast.stores.memory import MemoryStore
@@ -26,11 +30,22 @@ class TestMemory(StoreConformance):
         store = MemoryStore(clock=clock)
         return lambda: store
 
+    def corrupt(self, store: Store, document_id: int, **columns: Any) -> None:
+        assert isinstance(store, MemoryStore)
+        documents = store._tables.documents
+        documents[document_id] = replace(documents[document_id], **columns)
+
 
 class TestSqlite(StoreConformance):
     @pytest.fixture
     def open_store(self, tmp_path: Path, clock: ManualClock) -> OpenStore:
         return lambda: SqliteStore(f"sqlite:///{tmp_path}/store.db?synchronous=normal", clock=clock)
+
+    def corrupt(self, store: Store, document_id: int, **columns: Any) -> None:
+        path = store.url.removeprefix("sqlite:///").partition("?")[0]
+        with closing(sqlite3.connect(path)) as db, db:  # a shell does not look after foreign keys either
+            for column, value in columns.items():
+                db.execute(f"update hf_document set {column} = ? where id = ?", (value, document_id))
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +75,21 @@ class TestPostgres(StoreConformance):
 
     @pytest.fixture
     def open_store(self, shared_postgres: str, clock: ManualClock) -> OpenStore:
-        from psycopg import IntegrityError
+        from psycopg import DataError, IntegrityError
 
         from holdfast.stores.postgres import PostgresStore
 
-        self.forbidden = (IntegrityError,)
+        self.forbidden = (IntegrityError, DataError)
         url = _empty(shared_postgres)
         return lambda: PostgresStore(url, clock=clock)
+
+    def corrupt(self, store: Store, document_id: int, **columns: Any) -> None:
+        import psycopg
+
+        with psycopg.connect(store.url) as db:
+            db.execute("set session_replication_role = replica")  # past foreign keys, as a restore goes
+            for column, value in columns.items():
+                db.execute(f"update hf_document set {column} = %s where id = %s", (value, document_id))
 
 
 class TestPostgresInLockstep:

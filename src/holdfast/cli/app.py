@@ -9,11 +9,13 @@ import click
 
 from holdfast.cli.asked import STORE_TROUBLE, Asked, StoppedAtOnce, Trouble, common
 from holdfast.cli.at_once import say_how_to_go_on
+from holdfast.cli.capsule import capsule
 from holdfast.cli.check import check
 from holdfast.cli.cleanup import cleanup
 from holdfast.cli.close import close
 from holdfast.cli.crashtest import crashtest
 from holdfast.cli.dead import dead
+from holdfast.cli.debug import debug
 from holdfast.cli.decisions import cancel, pause, priority, resume, rewind
 from holdfast.cli.explain import explain
 from holdfast.cli.metrics import metrics
@@ -27,6 +29,7 @@ from holdfast.cli.seal import seal
 from holdfast.cli.show import show
 from holdfast.cli.status import status
 from holdfast.cli.submit import submit
+from holdfast.cli.verify import verify
 from holdfast.cli.work import work
 from holdfast.core.errors import HoldfastError, StoreError
 
@@ -69,9 +72,9 @@ def app() -> None:
     \b
     Exit codes:
       0    fine
-      1    some documents are dead letters (run, work --drain); a kill changed the result (crashtest);
-           documents are missing (reconcile); a batch cannot be closed yet (close);
-           the documents in the store cannot go on (check)
+      1    some documents are dead letters (run, work --drain); documents are missing (reconcile); a batch cannot be
+           closed yet (close); the documents in the store cannot go on (check); work is gone (verify); the document
+           failed (debug); a kill changed the result (crashtest)
       2    the command or the pipeline is written wrongly
       3    the store cannot be used
       130  stopped by Ctrl-C, 143 by SIGTERM; the work is saved, and the same command goes on
@@ -81,8 +84,8 @@ def app() -> None:
 COMMANDS = (
     *(plan, check, run, submit, work, status, show, explain),
     *(dead, review, orphans, cancel, pause, resume, priority, rewind),
-    *(seal, reconcile, close, cleanup),
-    *(metrics, migrate, crashtest),
+    *(verify, seal, reconcile, close, cleanup),
+    *(capsule, debug, metrics, migrate, crashtest),
 )
 for command in COMMANDS:
     app.add_command(command)

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, Trouble, common
+from holdfast.cli.capsule import pack
 from holdfast.cli.chosen import Chosen, choosing, chosen, the_one
 from holdfast.cli.deciding import decide, named_and_reasoned, trying_out
 from holdfast.cli.stores import known_pipeline, store_that_exists
@@ -152,3 +153,6 @@ def accept(asked: Asked, /, *, who: str, reason: str, dry_run: bool, **given: An
         documents: Chosen = chosen(asked, store, given, state="dead")
         act = lambda ids: store.accept(ids, who=who, reason=reason)  # noqa: E731
         decide(asked, documents, act, done="accepted", else_="not dead, or accepted already", dry_run=dry_run)
+
+
+dead.add_command(pack, "capsule")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
@@ -13,6 +11,7 @@ import msgspec
 
 from holdfast.cli.asked import Asked, Trouble
 from holdfast.cli.chosen import Chosen
+from holdfast.cli.who import login
 from holdfast.cli.words import count, span
 from holdfast.core.model import Plan
 from holdfast.stores.protocol import Store
@@ -25,9 +24,7 @@ Decide = Callable[[list[int]], list[int]]
 def named_and_reasoned(command: Command) -> Command:
     """Adds who decides, and why: both go into the journal."""
     options = (
-        click.option(
-            "--who", default=whoever_asks, help="Who decides; in the journal. [env: HOLDFAST_WHO; default: you]"
-        ),
+        click.option("--who", default=login, help="Who decides; in the journal. [env: HOLDFAST_WHO; default: you]"),
         click.option("--reason", required=True, help="Why; in the journal."),
     )
     for option in reversed(options):
@@ -38,14 +35,6 @@ def named_and_reasoned(command: Command) -> Command:
 def trying_out(command: Command) -> Command:
     """Adds --dry-run."""
     return click.option("--dry-run", is_flag=True, help="Only count what would be done.")(command)
-
-
-def whoever_asks() -> str:
-    """Gives the name of the person at the keyboard, or of whom HOLDFAST_WHO names."""
-    try:
-        return os.environ.get("HOLDFAST_WHO") or getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"
 
 
 def plan_of(store: Store, pipeline: str) -> Plan:

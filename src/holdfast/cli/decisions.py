@@ -9,9 +9,10 @@ import click
 
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.chosen import Chosen, choosing, chosen
-from holdfast.cli.deciding import decide, named_and_reasoned, plan_of, trying_out, whoever_asks
+from holdfast.cli.deciding import decide, named_and_reasoned, plan_of, trying_out
 from holdfast.cli.pipelines import load
 from holdfast.cli.stores import store_that_exists
+from holdfast.cli.who import login
 from holdfast.cli.words import count
 from holdfast.cli.working import Duration
 from holdfast.core.model import Plan
@@ -87,7 +88,7 @@ def priority(asked: Asked, /, *, priority: int, who: str, reason: str, dry_run: 
 @choosing
 @click.option("--to", metavar="STEP", help="The step to go back to.")
 @click.option("--stale", metavar="PIPELINE", help="All whose work is out of date by this file, to where it is.")
-@click.option("--who", default=whoever_asks, help="Who decides; in the journal. [env: HOLDFAST_WHO; default: you]")
+@click.option("--who", default=login, help="Who decides; in the journal. [env: HOLDFAST_WHO; default: you]")
 @click.option("--reason", help="Why; in the journal. With --stale: what changed, unless you say something else.")
 @trying_out
 @common

@@ -22,15 +22,16 @@ def _pages() -> Iterator[str]:
     yield "Generated from the code by `holdfast.cli.reference`; a test compares. Every command answers `--help`."
     with click.Context(app, info_name="holdfast", terminal_width=WIDTH, **app.context_settings) as context:
         yield from _page("holdfast", app, context)
-        for name in app.list_commands(context):
-            yield from _command(f"holdfast {name}", name, app.commands[name], context)
+        yield from _commands("holdfast", app, context)
 
 
-def _command(title: str, name: str, command: click.Command, parent: click.Context) -> Iterator[str]:
-    with click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH) as context:
-        yield from _page(title, command, context)
-        for inner, one in command.commands.items() if isinstance(command, click.Group) else ():
-            yield from _command(f"{title} {inner}", inner, one, context)
+def _commands(title: str, group: click.Group, context: click.Context) -> Iterator[str]:
+    for name in group.list_commands(context):
+        command = group.commands[name]
+        with click.Context(command, info_name=name, parent=context, terminal_width=WIDTH) as inner:
+            yield from _page(f"{title} {name}", command, inner)
+            if isinstance(command, click.Group):
+                yield from _commands(f"{title} {name}", command, inner)
 
 
 def _page(title: str, command: click.Command, context: click.Context) -> Iterator[str]:

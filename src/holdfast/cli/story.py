@@ -84,6 +84,8 @@ class Story:
 
     def place(self) -> str:
         """Says where the checkpoint is."""
+        if self.here.checkpoint.step is None and self.here.state != "done":
+            return "at a step that the store does not know"
         return place(self.here.checkpoint, self.shape, self.outputs)
 
     def _when_due(self) -> str:

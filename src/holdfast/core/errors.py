@@ -8,6 +8,7 @@ HoldfastError
 ├── UnknownDocument        no document of that name
 ├── CloseRefused           a batch cannot be closed yet
 ├── LeaseLost              another worker holds the document now; nothing was written
+├── CapsuleError           a file is no capsule, or the document or the store is not fit for one
 ├── StoreError
 │   ├── SchemaOutdated     run `holdfast migrate`
 │   ├── SchemaNewer        this holdfast is older than the store
@@ -69,6 +70,10 @@ class CloseRefused(HoldfastError):
 
 class LeaseLost(HoldfastError):
     """Another worker holds the document now. Nothing was written."""
+
+
+class CapsuleError(HoldfastError):
+    """A file is no capsule, or a document cannot be packed into one, or a store cannot take one in."""
 
 
 class StoreError(HoldfastError):

@@ -83,7 +83,10 @@ class Checkpoint(Struct, frozen=True, gc=False):
 
 
 class Claim(Struct, frozen=True):
-    """The exclusive, expiring right to advance one document, with all a worker needs to do so."""
+    """The exclusive, expiring right to advance one document, with all a worker needs to do so.
+
+    `damage` says what of the document's row cannot be read; such a document is parked, never worked on.
+    """
 
     document_id: int
     fence: int
@@ -96,6 +99,7 @@ class Claim(Struct, frozen=True):
     crashes: int
     cursor_age: timedelta
     reuses: dict[str, int] | None = None
+    damage: str = ""
 
 
 class Item(Struct, frozen=True, gc=False):

@@ -79,6 +79,14 @@ def same_json(one: Any, other: Any) -> bool:
     return _in_order(one) == _in_order(other)
 
 
+def lost(shape: Shape) -> str:
+    """Says why a document is parked that stands at a step which its pipeline never had."""
+    return (
+        "its checkpoint is damaged: it stands at a step that the store does not know. Nothing was guessed: look at it "
+        f"with `holdfast show`, then set it back with `holdfast rewind KEY --to {shape.names[0]}`"
+    )
+
+
 def refuse_if_stranded(shape: Shape, stranded: Mapping[str, Crowd], orders: Orders) -> None:
     """Raises PlanRefused when open documents stand at steps that the shape lacks; says which map to declare."""
     if not stranded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -66,7 +67,8 @@ def inside(step: str, cursor: Any, shape: Shape | None, outputs: Sequence[Output
     if isinstance(cursor, int):
         return f"item {cursor:,}{of}"
     if kind and kind.kind == "over" and isinstance(cursor, dict):
-        return _scattered(cursor, of)
+        with suppress(TypeError, ValueError):  # a damaged one is told as it stands there
+            return _scattered(cursor, of)
     return f"cursor {one_line(encode_json(cursor))}"
 
 

@@ -16,11 +16,12 @@ from holdfast.core.model import NewDocument, Receipt
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.budget import Budget, stopping_on_signals
 from holdfast.engine.events import Listener
+from holdfast.engine.findings import Verification
 from holdfast.engine.report import Report
 from holdfast.engine.settings import How, Settings
 from holdfast.engine.worker import Worker
 from holdfast.stores import open_store
-from holdfast.stores.protocol import Store
+from holdfast.stores.protocol import Store, Which
 
 SLICE = 1000
 """How many documents are submitted in one transaction."""
@@ -99,6 +100,35 @@ def work(
     worker = Worker(pipeline, store, settings=Settings(**how), budget=limits, listeners=listeners)
     with stopping_on_signals(limits):
         return worker.work()
+
+
+def verify(
+    pipeline: Pipeline,
+    store: Store,
+    *,
+    batch: str | None = None,
+    key: str | None = None,
+    sample: float | None = None,
+    seed: int | None = None,
+    who: str = "verify",
+    threads: int = 8,
+) -> Verification:
+    """Asks, for documents that no worker holds, the verify of every step behind them, and has redone what is gone.
+
+    batch    only the documents of this batch
+    key      only the document of this key, or all that are like it, with * and ?
+    sample   only so many documents (an int), or this share of them (a float up to 1.0), drawn at random
+    seed     draws the same sample again
+    who      who asks; kept in the journal
+    threads  how many verifies run at once
+
+    A document whose work is gone is rewound to that step. If it was already done anew for that reason, and nobody
+    decided since, it is parked at the step. Accepted dead letters, and what was cleaned up, are left as they are.
+    """
+    from holdfast.engine.verification import verify_documents  # with its pool of threads, which workers do not need
+
+    which: Which = {"batch": batch, "key": key}
+    return verify_documents(pipeline, store, which, sample=sample, seed=seed, who=who, threads=threads)
 
 
 def _limits(budget: Budget | timedelta | None) -> Budget:

@@ -16,14 +16,11 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from msgspec import ValidationError
 from msgspec.structs import replace
 
 from holdfast.core.document import Document
-from holdfast.core.errors import (
-    BodyError,
-    CursorExpired,
-)
+from holdfast.core.errors import CursorExpired
+from holdfast.core.integrity import Flaw, Traces, damage, flaw, misplaced, parked
 from holdfast.core.model import Checkpoint, Claim, Entry, Item
 from holdfast.core.moves import Accepted, Answer, Effect, Ending, Move, Refused, Tx
 from holdfast.core.pipeline import Pipeline
@@ -46,23 +43,26 @@ from holdfast.engine.calls import (
     Rewind,
     RunValue,
 )
-from holdfast.engine.verdicts import Over, judge, place_not_passed
+from holdfast.engine.verdicts import Over, judge, place_not_passed, work_is_gone
 from holdfast.engine.walk import Walk
 
 Run = Generator[Request, Any, None]
 
 
-def advance(pipeline: Pipeline, claim: Claim, document: Document, *, who: str) -> Run:
-    """Takes a claimed document as far as it goes: to its end, to a gate, or to an error."""
-    return Executor(pipeline, claim, document, who).run()
+def advance(pipeline: Pipeline, claim: Claim, document: Document, *, who: str, traces: Traces | None = None) -> Run:
+    """Takes a claimed document as far as it goes: to its end, to a gate, or to an error.
+
+    `traces` is what is kept for one that was taken up in the middle; its checkpoint is compared with it.
+    """
+    return Executor(pipeline, claim, document, who, traces).run()
 
 
 class Executor:
     """One document on its way. The claim's checkpoint moves with every accepted commit."""
 
-    __slots__ = ("at", "attempts", "claim", "crashes", "document", "held", "pipeline", "who")
+    __slots__ = ("at", "attempts", "claim", "crashes", "document", "held", "pipeline", "traces", "who")
 
-    def __init__(self, pipeline: Pipeline, claim: Claim, document: Document, who: str) -> None:
+    def __init__(self, pipeline: Pipeline, claim: Claim, document: Document, who: str, traces: Traces | None) -> None:
         self.pipeline = pipeline
         self.claim = claim
         self.document = document
@@ -71,12 +71,19 @@ class Executor:
         self.attempts = claim.attempts
         self.crashes = claim.crashes
         self.held = True
+        self.traces = traces
 
     def run(self) -> Run:
         """Step by step, until the document is done, parked or given back."""
         try:
+            if wrong := damage(self.claim):
+                raise self._parked(wrong)
+            if self.traces and (wrong := flaw(self.pipeline[self.at.step or ""].kind, self.claim, self.traces)):
+                raise self._parked(wrong)
             if self.at.moves:
                 yield from self._verify_what_is_behind()
+            elif self.at.cursor is not None:
+                raise self._parked(Flaw(f"it never moved, and is at {self.at.cursor!r} inside step {self.at.step!r}"))
             while self.held:
                 assert self.at.step is not None
                 step = self.pipeline[self.at.step]
@@ -108,7 +115,7 @@ class Executor:
             yield from self._refuse_expired(step)
             cursor = self.at.cursor  # a restart begins without one
         if cursor is not None:
-            position = yield from self.compute(MeasureExtent(step.name))
+            position = self.traces.extent if self.traces else (yield from self.compute(MeasureExtent(step.name)))
         pulled: Pulled = yield from self.compute(PullStream(step.name, cursor, position))
         while not pulled.exhausted:
             effect = self.effect(step, pulled.values) if pulled.values else None
@@ -125,12 +132,9 @@ class Executor:
     def _over(self, step: AnyStep) -> Run:
         assert step.options.over is not None
         extent = yield from self.compute(MeasureExtent(step.options.over))
-        try:
-            windows = Windows(extent, cursor=self.at.cursor)
-        except ValidationError as error:
-            place = f"the cursor {self.at.cursor!r} is no position in step {step.name!r}, which walks over items"
-            raise self.judged(step, BodyError(place)) from error
-        yield from Walk(self, step, windows).run()
+        if wrong := misplaced(self.at, extent):
+            raise self._parked(wrong)
+        yield from Walk(self, step, Windows(extent, cursor=self.at.cursor)).run()
 
     # what they share
 
@@ -185,6 +189,10 @@ class Executor:
         ending = Ending(self.claim, self.who, "paused", "pause", within, costs="nothing", reason=_waits_at(gate))
         yield GiveBack(ending)
 
+    def _parked(self, wrong: Flaw) -> Over:
+        reason = parked(self.claim, wrong, first=self.pipeline.first.name)
+        return Over(Ending(self.claim, self.who, "paused", "pause", costs="nothing", reason=reason))
+
     def _verify_what_is_behind(self) -> Run:
         assert self.at.step is not None
         for step in self.pipeline.behind(self.at.step):
@@ -200,9 +208,9 @@ class Executor:
         journal: Sequence[Entry] = yield ReadJournal()
         place = place_not_passed(self.pipeline, step, self.at, journal)
         if place is None:
-            yield from self._rewind(step.name, f"the work of {step.name} is gone")
+            yield from self._rewind(step.name, work_is_gone(step))
             return
-        reason = f"the work of {step.name} is gone again, before the document got past {place}: a person has to decide"
+        reason = f"{work_is_gone(step)} again, before the document got past {place}: a person has to decide"
         raise Over(Ending(self.claim, self.who, "paused", "pause", costs="nothing", reason=reason))
 
     def _refuse_expired(self, step: AnyStep) -> Run:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import field
 
 from holdfast.core.document import Document
+from holdfast.core.integrity import Traces
 from holdfast.core.model import Claim
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.bodies import Desk, StoreReader
@@ -38,7 +39,15 @@ class InHand(Desk, eq=False, kw_only=True):
         return True
 
 
-def take(pipeline: Pipeline, claim: Claim, reader: StoreReader, *, who: str, stopping: Callable[[], bool]) -> InHand:
+def take(
+    pipeline: Pipeline,
+    claim: Claim,
+    reader: StoreReader,
+    *,
+    who: str,
+    stopping: Callable[[], bool],
+    traces: Traces | None,
+) -> InHand:
     """Takes a claimed document in hand."""
     document = Document(
         pipeline=pipeline.name,
@@ -49,5 +58,5 @@ def take(pipeline: Pipeline, claim: Claim, reader: StoreReader, *, who: str, sto
         generation=claim.checkpoint.generation,
         reader=reader,
     )
-    run_of = advance(pipeline, claim, document, who=who)
+    run_of = advance(pipeline, claim, document, who=who, traces=traces)
     return InHand(pipeline, document, stopping, claim=claim, reader=reader, run_of=run_of)

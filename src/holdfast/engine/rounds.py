@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 from holdfast.core.errors import StepTimeout
+from holdfast.core.integrity import Traces
 from holdfast.core.model import Claim, Plan, Worker
 from holdfast.core.moves import Accepted, Ending, Lost, Move, rewound
 from holdfast.core.pipeline import Pipeline
@@ -301,12 +302,19 @@ class Rounds:
         if not claims:
             return
         self._say(Claimed(claims, **self._by))
-        for desk in [self._hold(claim) for claim in claims]:
+        traces = self._traces([claim for claim in claims if claim.checkpoint.moves])
+        for desk in [self._hold(claim, traces.get(claim.document_id)) for claim in claims]:
             self._tell(desk, None)
 
-    def _hold(self, claim: Claim) -> InHand:
+    def _traces(self, begun: Sequence[Claim]) -> dict[int, Traces]:
+        """Finds what is kept for documents that are taken up in the middle, for all of them at once."""
+        if not begun:
+            return {}
+        return {one.document_id: found for one, found in zip(begun, self.store.traces(self._plan, begun), strict=True)}
+
+    def _hold(self, claim: Claim, traces: Traces | None) -> InHand:
         reader = StoreReader(self.store, self._plan, claim)
-        desk = take(self.pipeline, claim, reader, who=self.me.name, stopping=self.budget.is_over)
+        desk = take(self.pipeline, claim, reader, who=self.me.name, stopping=self.budget.is_over, traces=traces)
         self._hand.add(desk)
         return desk
 

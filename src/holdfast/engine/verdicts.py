@@ -56,8 +56,10 @@ def place_not_passed(pipeline: Pipeline, step: AnyStep, at: Checkpoint, journal:
     for entry in reversed(journal):
         if _begins_anew(pipeline, entry):
             return None
-        if entry.verb == "rewind" and entry.detail["to"] == step.name:
+        if _was_gone(step, entry):
             place, cursor = entry.detail["from"], entry.detail["cursor"]
+            if place is None:  # it was done, and is not done again
+                return "its last step"
             behind = [one.name for one in pipeline.behind(at.step or "")]
             gone = place not in pipeline  # renamed or removed since: nobody can stand before it
             if not gone and place not in behind and not (place == at.step and _is_further(at.cursor, cursor)):
@@ -65,10 +67,36 @@ def place_not_passed(pipeline: Pipeline, step: AnyStep, at: Checkpoint, journal:
     return None
 
 
+def was_redone(pipeline: Pipeline, step: AnyStep, journal: Sequence[Entry]) -> bool:
+    """Answers whether a document that is done was rewound to this step before, because its work was gone.
+
+    Whatever a person decided since, and whatever changed in the document, begins anew.
+    """
+    for entry in reversed(journal):
+        if _begins_anew(pipeline, entry):
+            return False
+        if _was_gone(step, entry):
+            return True
+    return False
+
+
+def work_is_gone(step: AnyStep) -> str:
+    """Gives the reason of a rewind to a step whose work is gone: by this the journal tells it from others."""
+    return f"the work of {step.name} is gone"
+
+
+def _was_gone(step: AnyStep, entry: Entry) -> bool:
+    detail = entry.detail if isinstance(entry.detail, dict) else {}
+    return entry.verb == "rewind" and detail.get("to") == step.name and detail.get("reason") == work_is_gone(step)
+
+
 def _begins_anew(pipeline: Pipeline, entry: Entry) -> bool:
     if entry.verb == "resume":
         step = entry.step or ""
         return step not in pipeline or pipeline[step].kind != "gate"
+    if entry.verb == "rewind":  # somebody's decision; a worker's own has no state before and after
+        detail = entry.detail if isinstance(entry.detail, dict) else {}
+        return "was" in detail and not str(detail.get("reason")).startswith(f"the work of {detail.get('to')} is gone")
     return entry.verb in ("redrive", "change")
 
 

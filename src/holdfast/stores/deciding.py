@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.core.codec import decode_json, encode_json
+from holdfast.core.integrity import is_earlier
 from holdfast.core.model import Plan, State
 from holdfast.stores.rewinds import Place, Rewinding
+from holdfast.stores.rows import UNREADABLE
 
 
 class Deciding(NamedTuple):
@@ -27,9 +29,13 @@ class Deciding(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
-        reuses = None if self.reuses is None else {int(step): made for step, made in decode_json(self.reuses).items()}
-        return Place(self.step_id, self.plan_id, self.generation, reuses, bool(self.cleaned))
+        """Where it stands. Of one whose reuses are damaged nothing can be reused: as if it were cleaned up."""
+        try:
+            reuses = {int(step): made for step, made in decode_json(self.reuses or "{}").items()}
+        except UNREADABLE:
+            return Place(self.step_id, self.plan_id, self.generation, None, cleaned=True)
+        sound = all(is_earlier(made, self.generation) for made in reuses.values())
+        return Place(self.step_id, self.plan_id, self.generation, reuses, bool(self.cleaned) or not sound)
 
 
 def decisive(reason: str, state: State, answer: Any = None, more: Mapping[str, Any] | None = None) -> str:

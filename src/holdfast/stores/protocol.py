@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 from holdfast.core.batches import NOTHING_YET, BatchReport, Cleaned, Closing, Reconciliation
 from holdfast.core.causes import Cause, Holder
 from holdfast.core.codec import Kept
+from holdfast.core.integrity import Traces
 from holdfast.core.model import (
     Aside,
     Balance,
@@ -128,6 +129,9 @@ class Work(Protocol):
     def claim_suspect(self, plan: Plan, worker: Worker, **scope: Unpack[Scope]) -> list[Claim]:
         """Gives the worker one due document that crashed its workers before, to be worked on alone."""
 
+    def claim_this(self, plan: Plan, worker: Worker, document_id: int) -> list[Claim]:
+        """Gives the worker this one document if it waits, whether it is due or not, without a deadline."""
+
     def surrender(self, worker: Worker, *, keeping: Sequence[int]) -> int:
         """Lets go of what the worker holds by the books but not in hand, as after a lost answer to a claim."""
 
@@ -157,6 +161,9 @@ class Work(Protocol):
     def extent(self, document_id: int, generation: int, step_id: int) -> int:
         """Answers one past the last position that a step kept; 0 when it kept no items."""
 
+    def traces(self, plan: Plan, claims: Sequence[Claim]) -> list[Traces]:
+        """Finds what is kept for documents, whatever their checkpoints say: what those are compared with."""
+
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int
     ) -> Sequence[tuple[int, Kept]]:
@@ -177,6 +184,9 @@ class Ledger(Protocol):
 
         It looks at every document: ask now and then. First come those that nobody declared, then as they were declared.
         """
+
+    def shape_of(self, plan_id: int) -> Shape | None:
+        """Gives the shape that documents of this plan are pinned to."""
 
     def batches(self, pipeline: str) -> list[Batch]:
         """Gives the batches of a pipeline with their balances, oldest first."""
@@ -207,6 +217,12 @@ class Ledger(Protocol):
 
     def find(self, key: str) -> list[Standing]:
         """Finds documents by key, in all pipelines and batches."""
+
+    def look(self, document_ids: Sequence[int]) -> list[Standing]:
+        """Tells where these documents stand, by their numbers; those that are not there are left out."""
+
+    def reuses(self, document_ids: Sequence[int]) -> dict[int, dict[str, int]]:
+        """Tells, of documents that were rewound, which generation's items serve which step. Others are left out."""
 
     def outputs(self, document_id: int) -> list[Output]:
         """Tells what each step kept for a document."""
@@ -394,7 +410,15 @@ class Decisions(Protocol):
         """Gives documents that are open or dead another priority: the highest is claimed first."""
 
     def rewind_to(
-        self, plan: Plan, document_ids: Sequence[int], *, to: str, who: str, reason: str, parked: str = ""
+        self,
+        plan: Plan,
+        document_ids: Sequence[int],
+        *,
+        to: str,
+        who: str,
+        reason: str,
+        parked: str = "",
+        at: Mapping[int, int] | None = None,
     ) -> list[int]:
         """Sets documents back to a step, whatever their state and whoever holds them, as a new generation.
 

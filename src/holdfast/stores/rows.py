@@ -12,12 +12,13 @@ import msgspec
 
 from holdfast.core.codec import Kept, decode_json
 from holdfast.core.errors import StoreError
-from holdfast.core.model import OPEN_STATES, STATES, WHOLE, Balance, Item, State, Survey
+from holdfast.core.model import OPEN_STATES, STATES, WHOLE, Balance, Claim, Item, Plan, State, Survey
 from holdfast.core.pins import Gathering, KnownPlan
 from holdfast.core.plan import Shape
 
 GONE = ("done", "dead", "cancelled")
 """The states that documents may be in when they are cleaned up, as the columns gone_* of a batch."""
+
 
 BIG = 64 * 1024
 """Values larger than this are kept as blobs, outside the rows."""
@@ -92,9 +93,53 @@ def as_blob(kept: Kept) -> tuple[str, bytes]:
     return ("json", kept.encode()) if isinstance(kept, str) else ("bytes", kept)
 
 
-def from_json(text: str | None) -> Any:
-    """Gives the value of a JSON column that may be empty."""
-    return None if text is None else decode_json(text)
+UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, AttributeError, RecursionError)
+"""What reading a column raises that somebody else has written."""
+
+
+def told(text: str | None) -> Any:
+    """Gives the value of a JSON column that may be empty. One that cannot be read is told as it stands there."""
+    try:
+        return None if text is None else decode_json(text)
+    except UNREADABLE:
+        return text
+
+
+def legible(payload: str, cursor: str | None, reuses: str | None) -> tuple[Any, Any, dict[int, int] | None, str]:
+    """Reads what a worker needs of a row: payload, cursor, reuses, and the damage, which is empty when all was legible.
+
+    A claim is given for a damaged row too: its worker parks it, and nobody else has to suffer.
+    """
+    try:
+        return (
+            decode_json(payload),
+            None if cursor is None else decode_json(cursor),
+            None if reuses is None else _numbered(reuses),
+            "",
+        )
+    except UNREADABLE:
+        return None, None, None, damage_of(payload, cursor, reuses)
+
+
+def _numbered(reuses: str) -> dict[int, int]:
+    return {int(step_id): made for step_id, made in decode_json(reuses).items()}
+
+
+def places(plan: Plan, claims: Sequence[Claim]) -> list[tuple[int, int, int]]:
+    """Gives where claimed documents stand: document, generation and step, by their numbers."""
+    at = [(claim.document_id, claim.checkpoint) for claim in claims]
+    return [(number, one.generation, plan.step_ids[one.step or ""]) for number, one in at]
+
+
+def damage_of(payload: str, cursor: str | None, reuses: str | None) -> str:
+    """Says which column of a document cannot be read, and why."""
+    columns = (("payload", payload, decode_json), ("cursor", cursor, decode_json), ("reuses", reuses, _numbered))
+    for name, text, read in columns:
+        try:
+            read("{}" if text is None else text)
+        except UNREADABLE as error:
+            return f"its {name} cannot be read ({error or type(error).__name__}): {str(text)[:100]!r}"
+    return ""
 
 
 def refuse_if_replaced(before: Sequence[Any], now: Sequence[Any]) -> None:

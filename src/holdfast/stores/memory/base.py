@@ -21,6 +21,7 @@ from holdfast.core.plan import Shape
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, Tables
 from holdfast.stores.parts import Unchanged
 from holdfast.stores.protocol import Clock
+from holdfast.stores.rows import told
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -108,7 +109,7 @@ class Base:
         """Writes one line, beside the document's place."""
         lines = self._tables.journals[row.id]
         plain = decode_json(encode_json(detail))
-        lines[len(lines)] = Entry(now, verb, who, row.generation, self._step_name(row), from_json(row.cursor), plain)
+        lines[len(lines)] = Entry(now, verb, who, row.generation, self._step_name(row), told(row.cursor), plain)
 
     def _write_batch_journal(self, batch_id: int, verb: str, *, who: str, now: datetime, detail: Any) -> int:
         """Writes one line about a batch itself. Answers its number, from 1."""
@@ -213,7 +214,8 @@ class Base:
         return next((row for row in batches if (row.pipeline_id, row.name) == (pipeline_id, name)), None)
 
     def _step_name(self, row: DocumentRow) -> str | None:
-        return None if row.step_id is None else self._tables.steps[row.step_id].name
+        step = None if row.step_id is None else self._tables.steps.get(row.step_id)
+        return step.name if step else None
 
     def _standing(self, row: DocumentRow) -> Standing:
         tables = self._tables
@@ -223,11 +225,11 @@ class Base:
             pipeline=next(name for name, number in tables.pipelines.items() if number == row.pipeline_id),
             batch=batch.name,
             key=row.key,
-            payload=decode_json(row.payload),
+            payload=told(row.payload),
             fingerprint=row.fingerprint,
             priority=row.priority,
             state=row.state,
-            checkpoint=Checkpoint(row.generation, self._step_name(row), from_json(row.cursor), row.moves),
+            checkpoint=Checkpoint(row.generation, self._step_name(row), told(row.cursor), row.moves),
             attempts=row.attempts,
             crashes=row.crashes,
             reason=row.reason,
@@ -247,8 +249,3 @@ class Base:
 def payload_of(one: NewDocument) -> str:
     """Gives a document's payload as it is kept."""
     return checked_json(one.payload, f"the payload of {one.key!r}")
-
-
-def from_json(text: str | None) -> Any:
-    """Gives the value of a JSON column that may be empty."""
-    return None if text is None else decode_json(text)

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from holdfast.core.model import OPEN_STATES, STATES, Plan, State
-from holdfast.stores.memory.base import Base, from_json
+from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import DocumentRow
 from holdfast.stores.rewinds import Place, Rewinding
+from holdfast.stores.rows import told
 
 TAKEN_AWAY = {"worker_id": None, "due_at": None, "deadline_at": None}
 FORGIVEN = {"attempts": 0, "crashes": 0, "reason": "", "error": "", "accepted_by": None}
@@ -129,17 +130,25 @@ class Decisions(Base):
             return [row.id for row in here]
 
     def rewind_to(
-        self, plan: Plan, document_ids: Sequence[int], *, to: str, who: str, reason: str, parked: str = ""
+        self,
+        plan: Plan,
+        document_ids: Sequence[int],
+        *,
+        to: str,
+        who: str,
+        reason: str,
+        parked: str = "",
+        at: Mapping[int, int] | None = None,
     ) -> list[int]:
         now = self.now()
         with self._writing() as tables:
             orders = {row.id: row.step_ids for row in tables.plans.values() if row.pipeline_id == plan.pipeline_id}
             rewinding = Rewinding(plan, to, orders)
-            here = [row for row in self._deciding(document_ids, STATES) if row.pipeline_id == plan.pipeline_id]
+            here = [row for row in self._deciding(document_ids, STATES, at) if row.pipeline_id == plan.pipeline_id]
             going = [row for row in here if rewinding.may_take(_place(row))]
             for row in going:
                 back = self._set_back(plan, row, rewinding, to=to, parked=parked, now=now)
-                place = {"from": self._step_name(row), "cursor": from_json(row.cursor), "to": to}
+                place = {"from": self._step_name(row), "cursor": told(row.cursor), "to": to}
                 self._decided(row, back, "rewind", who=who, now=now, detail={"reason": reason} | place)
             return [row.id for row in going]
 

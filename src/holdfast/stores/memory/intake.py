@@ -14,13 +14,15 @@ from holdfast.core.plan import (
     Crowd,
     Orders,
     Shape,
+    lost,
     refuse_if_reordered,
     refuse_if_sent_back,
     refuse_if_stranded,
 )
-from holdfast.stores.memory.base import Base, from_json, payload_of
+from holdfast.stores.memory.base import Base, payload_of
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, StepRow
 from holdfast.stores.parts import Judged, sort_out
+from holdfast.stores.rows import told
 
 
 class Intake(Base):
@@ -47,7 +49,10 @@ class Intake(Base):
         refuse_if_sent_back(shape, orders, pinned)
         for old, new in shape.renamed.items():
             self._move_to_step(pipeline_id, old, new)
-        refuse_if_stranded(shape, self._stranded(pipeline_id, step_ids), orders)
+        stranded = self._stranded(pipeline_id, step_ids)
+        if stranded.pop("", None):
+            self._park_lost(pipeline_id, shape, now)
+        refuse_if_stranded(shape, stranded, orders)
         others = refuse_if_reordered(shape, orders, pinned)
         plan_id = self._declare_plan(pipeline_id, shape, step_ids, now)
         plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.gates)
@@ -81,10 +86,24 @@ class Intake(Base):
         stranded: dict[str, tuple[int, list[str]]] = {}
         for row in self._tables.documents.values():
             if row.pipeline_id == pipeline_id and row.state in OPEN_STATES and row.step_id not in step_ids.values():
-                step = self._step_name(row) or ""
+                step = self._step_name(row) if self._knows(row) else ""
+                assert step is not None
                 count, keys = stranded.get(step, (0, []))
                 stranded[step] = (count + 1, [*keys, row.key][:3])
         return stranded
+
+    def _knows(self, row: DocumentRow) -> bool:
+        """Answers whether a document stands at a step that its pipeline has, or had."""
+        step = self._tables.steps.get(row.step_id or 0)
+        return step is not None and step.pipeline_id == row.pipeline_id
+
+    def _park_lost(self, pipeline_id: int, shape: Shape, now: datetime) -> None:
+        """Parks documents that stand at a step that the pipeline never had: nobody could claim them."""
+        for row in list(self._tables.documents.values()):
+            if row.pipeline_id == pipeline_id and row.state == "waiting" and not self._knows(row):
+                parked = self._change(row, state="paused", due_at=None, reason=lost(shape), error="")
+                detail = {"reason": lost(shape), "was": "waiting", "state": "paused"}
+                self._write_journal(parked, "pause", who="declare", now=now, detail=detail)
 
     def _orders(self, pipeline_id: int) -> Orders:
         """Gives the steps of every plan that the pipeline had, in order, under their present names."""
@@ -105,7 +124,7 @@ class Intake(Base):
                 first = next(iter(plan.step_ids))
                 detail = {
                     "from": self._step_name(row),
-                    "cursor": from_json(row.cursor),
+                    "cursor": told(row.cursor),
                     "to": first,
                     "reason": REORDERED,
                 }

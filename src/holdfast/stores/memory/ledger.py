@@ -47,6 +47,10 @@ class Ledger(Base):
                 KnownPlan(row.id, self._present_shape(row), row.declared_at, gathered(counts[row.id])) for row in plans
             ]
 
+    def shape_of(self, plan_id: int) -> Shape | None:
+        with self._reading() as tables:
+            return tables.plans[plan_id].shape if plan_id in tables.plans else None
+
     def batches(self, pipeline: str) -> list[Batch]:
         with self._reading() as tables:
             pipeline_id = tables.pipelines.get(pipeline)
@@ -131,6 +135,19 @@ class Ledger(Base):
     def find(self, key: str) -> list[Standing]:
         with self._reading() as tables:
             return [self._standing(row) for row in sorted(tables.documents.values(), key=_by_id) if row.key == key]
+
+    def look(self, document_ids: Sequence[int]) -> list[Standing]:
+        with self._reading() as tables:
+            return [self._standing(tables.documents[one]) for one in sorted(document_ids) if one in tables.documents]
+
+    def reuses(self, document_ids: Sequence[int]) -> dict[int, dict[str, int]]:
+        with self._reading() as tables:
+            rows = [tables.documents[one] for one in document_ids if one in tables.documents]
+            return {
+                row.id: {tables.steps[step_id].name: made for step_id, made in row.reuses.items()}
+                for row in rows
+                if row.reuses
+            }
 
     def outputs(self, document_id: int) -> list[Output]:
         with self._reading() as tables:

@@ -9,8 +9,9 @@ from typing import Any, Unpack
 
 from msgspec.structs import replace
 
-from holdfast.core.codec import Kept, decode_json, encode_json
+from holdfast.core.codec import Kept, encode_json
 from holdfast.core.errors import BodyError
+from holdfast.core.integrity import Traces
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move, reuses_of, rewound
 from holdfast.core.retry import SUSPECT
@@ -18,6 +19,7 @@ from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effect, r
 from holdfast.stores.memory.base import Base, Tx
 from holdfast.stores.memory.tables import DocumentRow, ItemRow, WorkerRow
 from holdfast.stores.protocol import Exchanged, Scope, Timeouts
+from holdfast.stores.rows import legible, places
 
 
 class Work(Base):
@@ -77,6 +79,13 @@ class Work(Base):
             due = [row for row in self._due(plan, scope.get("batch"), now) if row.crashes >= SUSPECT]
             return self._claim(plan, worker, due[:1], timeouts=scope.get("timeouts", {}), now=now)
 
+    def claim_this(self, plan: Plan, worker: Worker, document_id: int) -> list[Claim]:
+        now = self.now()
+        with self._writing():
+            rows = [row for row in self._documents(plan) if row.id == document_id and row.state == "waiting"]
+            known = [row for row in rows if row.step_id in plan.step_ids.values()]
+            return self._claim(plan, worker, known, timeouts={}, now=now)
+
     def _claim(
         self, plan: Plan, worker: Worker, due: list[DocumentRow], *, timeouts: Timeouts, now: datetime
     ) -> list[Claim]:
@@ -103,17 +112,18 @@ class Work(Base):
 
     def _as_claim(self, plan: Plan, row: DocumentRow, now: datetime) -> Claim:
         names = {step_id: name for name, step_id in plan.step_ids.items()}
+        payload, cursor, _, damage = legible(row.payload, row.cursor, None)
         return Claim(
             document_id=row.id,
             fence=row.fence,
             batch=self._tables.batches[row.batch_id].name,
             key=row.key,
-            payload=decode_json(row.payload),
+            payload=payload,
             fingerprint=row.fingerprint,
             checkpoint=Checkpoint(
                 row.generation,
                 names[row.step_id or 0],
-                None if row.cursor is None else decode_json(row.cursor),
+                cursor,
                 row.moves,
             ),
             attempts=row.attempts,
@@ -122,6 +132,7 @@ class Work(Base):
             reuses=None
             if row.reuses is None
             else {names[step_id]: made for step_id, made in row.reuses.items() if step_id in names},
+            damage=damage,
         )
 
     def commit(self, plan: Plan, moves: Sequence[Move]) -> list[Answer]:
@@ -269,6 +280,14 @@ class Work(Base):
     def extent(self, document_id: int, generation: int, step_id: int) -> int:
         with self._reading() as tables:
             return max(tables.items[document_id, generation, step_id], default=-1) + 1
+
+    def traces(self, plan: Plan, claims: Sequence[Claim]) -> list[Traces]:
+        with self._reading() as tables:
+            latest: dict[int, int] = {}
+            for (document_id, generation, _), items in tables.items.items():
+                if items:
+                    latest[document_id] = max(generation, latest.get(document_id, -1))
+            return [Traces(latest.get(place[0], -1), self.extent(*place)) for place in places(plan, claims)]
 
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int

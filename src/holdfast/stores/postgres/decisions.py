@@ -100,14 +100,22 @@ class Decisions(Base):
         return self._db.writing(prioritise)
 
     def rewind_to(
-        self, plan: Plan, document_ids: Sequence[int], *, to: str, who: str, reason: str, parked: str = ""
+        self,
+        plan: Plan,
+        document_ids: Sequence[int],
+        *,
+        to: str,
+        who: str,
+        reason: str,
+        parked: str = "",
+        at: Mapping[int, int] | None = None,
     ) -> list[int]:
         now = self._now()
 
         def rewind(db: Db) -> list[int]:
             orders = db.execute(SQL["plan_steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
             rewinding = Rewinding(plan, to, {plan_id: decode_json(steps) for plan_id, steps in orders})
-            here = [one for one in _deciding(db, document_ids, STATES) if one.pipeline_id == plan.pipeline_id]
+            here = [one for one in _deciding(db, document_ids, STATES, at) if one.pipeline_id == plan.pipeline_id]
             steps = db.execute(SQL["steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
             going = going_back(rewinding, here, [step_id for _, step_id in steps])
             asked = {

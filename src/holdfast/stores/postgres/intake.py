@@ -15,6 +15,7 @@ from holdfast.core.plan import (
     Crowd,
     Orders,
     Shape,
+    lost,
     refuse_if_reordered,
     refuse_if_sent_back,
     refuse_if_stranded,
@@ -52,7 +53,10 @@ class Intake(Base):
             db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
         known: dict[str, int] = dict(db.execute(SQL["steps"], {"pipeline_id": pipeline_id}).fetchall())
         step_ids = {name: known[name] for name in shape.names}
-        refuse_if_stranded(shape, _stranded(db, pipeline_id, step_ids), orders)
+        stranded = _stranded(db, pipeline_id, step_ids)
+        if stranded.pop("", None):
+            _park_lost(db, pipeline_id, shape, now)
+        refuse_if_stranded(shape, stranded, orders)
         others = refuse_if_reordered(shape, orders, pinned)
         remembered = {
             "pipeline_id": pipeline_id,
@@ -109,7 +113,13 @@ class Intake(Base):
 
 def _stranded(db: Db, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, Crowd]:
     known = {"pipeline_id": pipeline_id, "step_ids": numbers([*step_ids.values()])}
-    return {name: (count, keys) for name, count, keys in db.execute(SQL["stranded"], known).fetchall()}
+    return {name or "": (count, keys) for name, count, keys in db.execute(SQL["stranded"], known).fetchall()}
+
+
+def _park_lost(db: Db, pipeline_id: int, shape: Shape, now: datetime | None) -> None:
+    asked = {"pipeline_id": pipeline_id, "reason": lost(shape), "now": now}
+    db.execute(SQL["journal_lost"], asked)
+    db.execute(SQL["park_lost"], asked)
 
 
 def _orders(db: Db, pipeline_id: int) -> Orders:

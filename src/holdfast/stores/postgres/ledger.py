@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import msgspec
 
 from holdfast.core.causes import Cause, Holder
-from holdfast.core.codec import Kept, decode_json
+from holdfast.core.codec import Kept
 from holdfast.core.errors import UnknownDocument
 from holdfast.core.model import (
     WHOLE,
@@ -36,12 +36,12 @@ from holdfast.stores.protocol import Paces, Which
 from holdfast.stores.rows import (
     at_step,
     balance,
-    from_json,
     items_of,
     known_plans,
     refuse_if_replaced,
     shapes_of,
     survey,
+    told,
 )
 from holdfast.stores.which import as_like, asked, conditions, containing
 
@@ -76,6 +76,10 @@ class Ledger(Base):
         names, rows, counts = self._db.reading_one_moment(look)
         times = {row[0]: None if row[3] is None else moment(row[3]) for row in rows}
         return known_plans(shapes_of(rows, names), times, counts)
+
+    def shape_of(self, plan_id: int) -> Shape | None:
+        row = self._one("plan", plan_id=plan_id)
+        return msgspec.json.decode(row[0], type=Shape) if row else None
 
     def batches(self, pipeline: str) -> list[Batch]:
         def look(db: Db) -> tuple[list[Any], list[Any]]:
@@ -163,6 +167,15 @@ class Ledger(Base):
     def find(self, key: str) -> list[Standing]:
         return [standing(row) for row in self._all("find", key=key)]
 
+    def look(self, document_ids: Sequence[int]) -> list[Standing]:
+        return [standing(row) for row in self._all("look", ids=numbers(document_ids))]
+
+    def reuses(self, document_ids: Sequence[int]) -> dict[int, dict[str, int]]:
+        found: dict[int, dict[str, int]] = {}
+        for document_id, step, generation in self._all("reuses", ids=numbers(document_ids)):
+            found.setdefault(document_id, {})[step] = generation
+        return found
+
     def outputs(self, document_id: int) -> list[Output]:
         return [
             Output(step, items, aside, moment(first), moment(last))
@@ -199,13 +212,13 @@ class Ledger(Base):
 
     def journal(self, document_id: int) -> list[Entry]:
         return [
-            Entry(moment(at), verb, who, generation, step, from_json(cursor), from_json(detail))
+            Entry(moment(at), verb, who, generation, step, told(cursor), told(detail))
             for at, verb, who, generation, step, cursor, detail in self._all("journal", document_id=document_id)
         ]
 
     def batch_journal(self, pipeline: str, batch: str) -> list[Entry]:
         return [
-            Entry(moment(at), verb, who, generation, step, from_json(cursor), from_json(detail))
+            Entry(moment(at), verb, who, generation, step, told(cursor), told(detail))
             for at, verb, who, generation, step, cursor, detail in self._all(
                 "batch_journal", pipeline=pipeline, batch=batch
             )
@@ -280,11 +293,11 @@ def standing(row: Sequence[Any]) -> Standing:
         pipeline,
         batch,
         key,
-        decode_json(payload),
+        told(payload),
         fingerprint,
         priority,
         state,
-        Checkpoint(generation, step, from_json(cursor), moves),
+        Checkpoint(generation, step, told(cursor), moves),
         attempts,
         crashes,
         reason,

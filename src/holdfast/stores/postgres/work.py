@@ -7,7 +7,8 @@ from datetime import timedelta
 from operator import itemgetter
 from typing import Any, Unpack
 
-from holdfast.core.codec import Kept, decode_json, encode_json
+from holdfast.core.codec import Kept, encode_json
+from holdfast.core.integrity import Traces
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import Ending, Move, reuses_of, rewound
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
@@ -15,7 +16,7 @@ from holdfast.stores.postgres.base import MICROSECOND, SQL, kept, plain
 from holdfast.stores.postgres.commit import Commit
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Exchanged, Scope, Timeouts
-from holdfast.stores.rows import MANY, from_json, items_of
+from holdfast.stores.rows import MANY, items_of, legible, places
 
 OTHER_PLAN = itemgetter(-2)
 ID_PLAN_AND_STEP = itemgetter(0, -2, 7)
@@ -53,14 +54,17 @@ class Work(Commit):
     def claim_suspect(self, plan: Plan, worker: Worker, **scope: Unpack[Scope]) -> list[Claim]:
         return self._claim("claim_suspect", plan, worker, scope)
 
+    def claim_this(self, plan: Plan, worker: Worker, document_id: int) -> list[Claim]:
+        return self._claim("claim_this", plan, worker, {}, document_id=document_id)
+
     def exchange(
         self, plan: Plan, moves: Sequence[Move], worker: Worker, *, limit: int, **scope: Unpack[Scope]
     ) -> Exchanged:
         return self.commit(plan, moves), self.claim(plan, worker, limit=limit, **scope)
 
-    def _claim(self, query: str, plan: Plan, worker: Worker, scope: Scope, **limit: int) -> list[Claim]:
+    def _claim(self, query: str, plan: Plan, worker: Worker, scope: Scope, **which: int) -> list[Claim]:
         timeouts = scope.get("timeouts")
-        asked = limit | {
+        asked = which | {
             "batch": scope.get("batch"),
             "pipeline_id": plan.pipeline_id,
             "plan_id": plan.plan_id,
@@ -156,6 +160,11 @@ class Work(Commit):
         row = self._db.reading(lambda db: db.execute(SQL["extent"], place).fetchone())
         return int(row[0]) if row else 0
 
+    def traces(self, plan: Plan, claims: Sequence[Claim]) -> list[Traces]:
+        ids, generations, step_ids = zip(*places(plan, claims), strict=True) if claims else ((), (), ())
+        asked = {"ids": numbers(ids), "generations": numbers(generations), "step_ids": numbers(step_ids)}
+        return [Traces(*row) for row in self._db.reading(lambda db: db.execute(SQL["traces"], asked).fetchall())]
+
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int
     ) -> Sequence[tuple[int, Kept]]:
@@ -173,18 +182,20 @@ def _timeouts(plan: Plan, timeouts: Timeouts) -> str:
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:
     (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
     attempts, crashes, age, reuses, _, _ = rest
+    payload, cursor, reuses, damage = legible(payload, cursor, reuses)
     return Claim(
         document_id,
         fence,
         batches[batch_id],
         key,
-        decode_json(payload),
+        payload,
         fingerprint,
-        Checkpoint(generation, names[step_id], from_json(cursor), moves),
+        Checkpoint(generation, names[step_id], cursor, moves),
         attempts,
         crashes,
         age,
-        None if reuses is None else {names[int(k)]: made for k, made in decode_json(reuses).items() if int(k) in names},
+        None if reuses is None else {names[one]: made for one, made in reuses.items() if one in names},
+        damage,
     )
 
 

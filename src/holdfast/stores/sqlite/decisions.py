@@ -98,13 +98,21 @@ class Decisions(Base):
         return sorted(number for some in groups.values() for number in some)
 
     def rewind_to(
-        self, plan: Plan, document_ids: Sequence[int], *, to: str, who: str, reason: str, parked: str = ""
+        self,
+        plan: Plan,
+        document_ids: Sequence[int],
+        *,
+        to: str,
+        who: str,
+        reason: str,
+        parked: str = "",
+        at: Mapping[int, int] | None = None,
     ) -> list[int]:
         now = self._now()
         with self._db.writing() as db:
             orders = db.execute(SQL["plan_steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
             rewinding = Rewinding(plan, to, {plan_id: decode_json(steps) for plan_id, steps in orders})
-            here = [one for one in _deciding(db, document_ids, STATES) if one.pipeline_id == plan.pipeline_id]
+            here = [one for one in _deciding(db, document_ids, STATES, at) if one.pipeline_id == plan.pipeline_id]
             steps = db.execute(SQL["steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
             going = going_back(rewinding, here, [step_id for _, step_id in steps])
             asked = {

@@ -15,6 +15,7 @@ from holdfast.core.plan import (
     Crowd,
     Orders,
     Shape,
+    lost,
     refuse_if_reordered,
     refuse_if_sent_back,
     refuse_if_stranded,
@@ -49,7 +50,10 @@ class Intake(Base):
             db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
         known = dict(db.execute(SQL["steps"], {"pipeline_id": pipeline_id}).fetchall())
         step_ids = {name: known[name] for name in shape.names}
-        refuse_if_stranded(shape, _stranded(db, pipeline_id, step_ids), orders)
+        stranded = _stranded(db, pipeline_id, step_ids)
+        if stranded.pop("", None):
+            _park_lost(db, pipeline_id, shape, now)
+        refuse_if_stranded(shape, stranded, orders)
         others = refuse_if_reordered(shape, orders, pinned)
         remembered = {
             "pipeline_id": pipeline_id,
@@ -102,7 +106,15 @@ class Intake(Base):
 
 def _stranded(db: Connection, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, Crowd]:
     known = {"pipeline_id": pipeline_id, "step_ids": encode_json(list(step_ids.values()))}
-    return {name: (count, decode_json(keys)) for name, count, keys in db.execute(SQL["stranded"], known).fetchall()}
+    return {
+        name or "": (count, decode_json(keys)) for name, count, keys in db.execute(SQL["stranded"], known).fetchall()
+    }
+
+
+def _park_lost(db: Connection, pipeline_id: int, shape: Shape, now: int) -> None:
+    asked = {"pipeline_id": pipeline_id, "reason": lost(shape), "now": now}
+    db.execute(SQL["journal_lost"], asked)
+    db.execute(SQL["park_lost"], asked)
 
 
 def _orders(db: Connection, pipeline_id: int) -> Orders:

@@ -9,6 +9,7 @@ from holdfast.core.errors import SchemaNewer, SchemaOutdated
 from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import migrations
 from holdfast.stores.sqlite.batches import Batches
+from holdfast.stores.sqlite.capsules import Capsules
 from holdfast.stores.sqlite.cleanup import Cleanup
 from holdfast.stores.sqlite.connection import Connections
 from holdfast.stores.sqlite.decisions import Decisions
@@ -21,7 +22,7 @@ MIGRATIONS = migrations(Path(__file__).parent / "migrations")
 NEWEST = MIGRATIONS[-1][0]
 
 
-class SqliteStore(Intake, Work, Ledger, Upkeep, Cleanup, Decisions, Batches):
+class SqliteStore(Intake, Work, Ledger, Upkeep, Cleanup, Decisions, Batches, Capsules):
     """A store in one SQLite file, for any number of processes on one machine."""
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:

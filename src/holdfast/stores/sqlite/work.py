@@ -8,12 +8,13 @@ from operator import itemgetter
 from sqlite3 import Connection
 from typing import Any, Unpack
 
-from holdfast.core.codec import Kept, decode_json, encode_json
+from holdfast.core.codec import Kept, encode_json
+from holdfast.core.integrity import Traces
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import Ending, Move, reuses_of, rewound
 from holdfast.stores.groups import EffectFailed
 from holdfast.stores.protocol import Exchanged, Scope
-from holdfast.stores.rows import MANY, items_of
+from holdfast.stores.rows import MANY, items_of, legible, places
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, as_kept, micros
 from holdfast.stores.sqlite.changes import Changes
 from holdfast.stores.sqlite.commit import Commit, answers
@@ -52,6 +53,9 @@ class Work(Commit):
 
     def claim_suspect(self, plan: Plan, worker: Worker, **scope: Unpack[Scope]) -> list[Claim]:
         return self._claim("find_suspect", plan, self._asked(plan, worker, scope))
+
+    def claim_this(self, plan: Plan, worker: Worker, document_id: int) -> list[Claim]:
+        return self._claim("find_this", plan, self._asked(plan, worker, {}) | {"document_id": document_id})
 
     def _asked(self, plan: Plan, worker: Worker, scope: Scope) -> dict[str, Any]:
         timeouts = scope.get("timeouts", {})
@@ -177,6 +181,11 @@ class Work(Commit):
             row = db.execute(SQL["extent"], (document_id, generation, step_id)).fetchone()
         return int(row[0]) if row else 0
 
+    def traces(self, plan: Plan, claims: Sequence[Claim]) -> list[Traces]:
+        with self._db.reading() as db:
+            found = db.execute(SQL["traces"], {"places": encode_json(places(plan, claims))}).fetchall()
+        return [Traces(*row) for row in found]
+
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int
     ) -> Sequence[tuple[int, Kept]]:
@@ -189,16 +198,18 @@ class Work(Commit):
 def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str]) -> Claim:
     (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
     attempts, crashes, age, reuses, _, _ = rest
+    payload, cursor, reuses, damage = legible(payload, cursor, reuses)
     return Claim(
         document_id,
         fence,
         batches[batch_id],
         key,
-        decode_json(payload),
+        payload,
         fingerprint,
-        Checkpoint(generation, names[step_id], None if cursor is None else decode_json(cursor), moves),
+        Checkpoint(generation, names[step_id], cursor, moves),
         attempts,
         crashes,
         age * MICROSECOND,
-        None if reuses is None else {names[int(k)]: made for k, made in decode_json(reuses).items() if int(k) in names},
+        None if reuses is None else {names[one]: made for one, made in reuses.items() if one in names},
+        damage,
     )

@@ -24,6 +24,7 @@ _PARTS = (
     "endings",
     "history",
     "intake",
+    "integrity",
     "kept",
     "ledger",
     "limits",
@@ -66,6 +67,7 @@ from holdfast.testing.conformance.endings import EndingConformance  # noqa: E402
 from holdfast.testing.conformance.exchanges import ExchangeConformance  # noqa: E402
 from holdfast.testing.conformance.history import PaceConformance, SurveyConformance  # noqa: E402
 from holdfast.testing.conformance.intake import ChangeConformance, IntakeConformance  # noqa: E402
+from holdfast.testing.conformance.integrity import IntegrityConformance, ThisOneConformance  # noqa: E402
 from holdfast.testing.conformance.kept import AsideConformance, KeptConformance  # noqa: E402
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from holdfast.testing.conformance.limits import LimitConformance  # noqa: E402
@@ -125,6 +127,8 @@ class StoreConformance(
     OrphanConformance,
     ResolveConformance,
     CauseConformance,
+    IntegrityConformance,
+    ThisOneConformance,
     DecisionConformance,
     CancelConformance,
     RedriveConformance,
@@ -173,6 +177,7 @@ __all__ = [
     "ExchangeConformance",
     "FenceConformance",
     "IntakeConformance",
+    "IntegrityConformance",
     "JudgementConformance",
     "KeptConformance",
     "KnownPlanConformance",
@@ -201,6 +206,7 @@ __all__ = [
     "StoreConformance",
     "SurveyConformance",
     "SuspectConformance",
+    "ThisOneConformance",
     "WakeConformance",
     "WhichConformance",
     "WorkerConformance",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.errors import StoreGone, UnknownDocument
 from holdfast.core.model import Balance
+from holdfast.core.plan import StepShape
 from holdfast.stores.protocol import Store
-from holdfast.testing.conformance.base import LEASE, NOTHING, SECOND, Conformance, Desk, OpenStore
+from holdfast.testing.conformance.base import LEASE, NOTHING, PAPERS, SECOND, Conformance, Desk, OpenStore
 
 
 def one_of_each(desk: Desk) -> None:
@@ -200,3 +202,25 @@ class LedgerConformance(Conformance):
         if opened is not desk.store:
             opened.close()
         desk.submit("a")
+
+    def test_documents_are_found_by_their_numbers(self, desk: Desk) -> None:
+        desk.submit("a", "b", "c")
+        a, _, c = desk.claim()
+        assert desk.store.look([c.document_id, a.document_id, 404]) == [desk.standing("a"), desk.standing("c")]
+        assert desk.store.look([]) == []
+
+    def test_what_a_rewound_document_reuses_is_told_by_step(self, desk: Desk) -> None:
+        claim = desk.advance(desk.advance(desk.take_in()))
+        desk.submit("b")
+        assert desk.store.reuses([claim.document_id]) == {}
+        assert desk.store.rewind(desk.plan, claim, to="embed", who="ann", reason="gone")
+        rewound = {claim.document_id: {"extract": 0, "chunk": 0}}
+        assert desk.store.reuses([claim.document_id, desk.standing("b").id, 404]) == rewound
+
+    def test_the_shape_of_a_plan_is_told_also_when_another_came_after_it(self, desk: Desk) -> None:
+        desk.submit("a")
+        renamed = replace(PAPERS, steps=(*PAPERS.steps, StepShape("file", "value")))
+        later = desk.store.declare(renamed)
+        assert desk.store.shape_of(desk.standing("a").plan_id) == PAPERS
+        assert desk.store.shape_of(later.plan_id) == renamed
+        assert desk.store.shape_of(404) is None

@@ -179,7 +179,7 @@ class RaceConformance(Conformance):
             return other.reject([*seen], who="dan", reason="off topic", at=seen)
 
         gated.submit(*(f"doc-{turn}" for turn in range(ROUNDS)))
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for claim in gated.claim():
                 gated.park(claim, at="review")
                 seen = {claim.document_id: gated.standing(claim.key).checkpoint.moves}
@@ -198,7 +198,7 @@ class RaceConformance(Conformance):
             moves = [desk.forward(claim, items=[Item("extract", 0, "1")]) for claim in claims]
             return desk.store.commit(desk.plan, moves).count(ACCEPTED)
 
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for turn in range(ROUNDS):
                 desk.submit(*(f"doc-{turn}-{number}" for number in range(20)), priority=turn)
                 claims = desk.claim(limit=20)
@@ -212,7 +212,7 @@ class RaceConformance(Conformance):
 
     def test_the_same_redrive_from_two_places_is_made_once(self, desk: Desk, other: Store) -> None:
         stores = [desk.store, other]
-        with _threads(2) as at_once:
+        with at_once_in_threads(2) as at_once:
             for turn in range(ROUNDS):
                 desk.submit(*(f"doc-{turn}-{number}" for number in range(5)), priority=turn)
                 for claim in desk.claim(limit=5):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from msgspec.structs import replace
 
@@ -177,3 +179,13 @@ class RewindConformance(Conformance):
         desk.finish(desk.claim_one())
         extract = desk.plan.step_ids["extract"]
         assert desk.store.read(claim.document_id, 0, extract, 0, 9) == []
+
+    def test_only_documents_that_are_where_they_were_seen_are_rewound(self, desk: Desk) -> None:
+        claim = desk.advance(desk.take_in())
+        ids, seen = [claim.document_id], {claim.document_id: claim.checkpoint.moves}
+        desk.advance(claim)
+        rewind = partial(desk.store.rewind_to, desk.plan, ids, to="extract", who="ann", reason="gone")
+        assert rewind(at=seen) == []
+        assert rewind(at={}) == []
+        assert rewind(at={claim.document_id: claim.checkpoint.moves + 1}) == ids
+        assert desk.standing().checkpoint.generation == 1

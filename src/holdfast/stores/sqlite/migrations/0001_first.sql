@@ -120,7 +120,8 @@ create table hf_document (
   check (state = 'running' or deadline_at is null),
   check (state <> 'running' or claimed_at is not null),
   check (state = 'dead' or accepted_by is null),
-  check (state in ('done', 'dead', 'cancelled') or cleaned_at is null)
+  check (state in ('done', 'dead', 'cancelled') or cleaned_at is null),
+  check (reuses is null or json_type(reuses) = 'object')
 );
 
 -- What claiming, reclaiming and waking need. A move touches none of them.

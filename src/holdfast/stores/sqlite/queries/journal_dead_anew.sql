@@ -1,7 +1,7 @@
 -- Dead letters of another order, but in batches that are closed, are journalled before they begin anew.
 insert into hf_journal (document_id, at, verb, who, generation, step, cursor, detail)
 select d.id, :now, 'rewind', 'declare', d.generation + 1, :first, null,
-       json_object('from', s.name, 'cursor', json(d.cursor), 'to', :first, 'reason', :reason)
+       json_object('from', s.name, 'cursor', iif(json_valid(d.cursor), json(d.cursor), d.cursor), 'to', :first, 'reason', :reason)
   from hf_document d
   join hf_step s on s.id = d.step_id
  where d.pipeline_id = :pipeline_id

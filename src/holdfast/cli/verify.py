@@ -1,0 +1,109 @@
+"""`holdfast verify`: is the work that steps did still there?"""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from holdfast.cli.asked import DEAD_LETTERS, FINE, Asked, common
+from holdfast.cli.pipelines import load
+from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
+from holdfast.cli.who import login
+from holdfast.cli.words import count, one_line, span
+from holdfast.engine import api
+from holdfast.engine.findings import Verification
+
+LISTED = 20
+
+
+class Sample(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """How many documents, or which share of them: 100, 5%."""
+
+    name = "N|5%"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip()
+        try:
+            sample = float(text.removesuffix("%")) / 100 if text.endswith("%") else int(text)
+        except ValueError:
+            self.fail(f"{value!r} is no sample; write how many documents, 100, or which share, 5%", param, ctx)
+        if sample <= 0 or (isinstance(sample, float) and sample > 1):
+            self.fail("it has to be at least one document, or more than 0% and at most 100%", param, ctx)
+        return sample
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--batch", help="Only this batch.")
+@click.option("--key", help="Only this document, or all that are like it, with * and ?.")
+@click.option("--sample", type=Sample(), help="Only so many documents, or this share of them, drawn at random.")
+@click.option("--seed", type=click.IntRange(0), help="Draw the same sample again.")
+@click.option("--threads", type=click.IntRange(1), default=8, show_default=True, help="Verifies at once.")
+@click.option(
+    "--who",
+    default=login,
+    metavar="NAME",
+    help="Who asks; kept in the journal. [env: HOLDFAST_WHO; default: your login name]",
+)
+@common
+@click.pass_obj
+def verify(
+    asked: Asked,
+    /,
+    *,
+    pipeline: str,
+    batch: str | None,
+    key: str | None,
+    sample: float | None,
+    seed: int | None,
+    threads: int,
+    who: str,
+) -> None:
+    """Asks whether the work of documents is still there, and has done anew what is gone.
+
+    For every document of PIPELINE that no worker holds, the verify of each step behind it is asked. A document whose
+    work is gone goes back to that step, as a new generation; a worker does it anew. If that was of no use the last
+    time, it is parked for a person. A verify that raises an error is told, and changes nothing.
+
+    Ends with 1 when something was gone, or could not be asked.
+    """
+    asked.tell_bodies()
+    loaded = load(pipeline)
+    with store_that_exists(asked) as store:
+        name = known_pipeline(store, loaded.pipeline.name)
+        if batch:
+            known_batch(store, name, batch)
+        found = api.verify(
+            loaded.pipeline, store, batch=batch, key=key, sample=sample, seed=seed, who=who, threads=threads
+        )
+    if asked.json:
+        click.echo(msgspec.json.encode(found))
+    else:
+        _tell(asked, found, any(step.verify_body for step in loaded.pipeline.steps), pipeline)
+    raise click.exceptions.Exit(DEAD_LETTERS if found.gone or found.errors else FINE)
+
+
+def _tell(asked: Asked, found: Verification, can_be_asked: object, pipeline: str) -> None:
+    if not can_be_asked:
+        click.echo("no step has a verify, so nothing can be asked; add one with @step.verify")
+        return
+    asked_about = f"{count(found.documents, 'document')} asked about, {count(found.checks, 'check')}"
+    said = f"{asked_about} in {span(found.seconds)}: {found.fine:,} fine"
+    for number, words in (
+        (found.rewound, "gone and to be done anew"),
+        (found.parked, "gone again and parked"),
+        (found.left_alone, "gone and left alone"),
+        (found.errors, "could not be asked"),
+    ):
+        said += f", {number:,} {words}" if number else ""
+    click.echo(said)
+    if found.held:
+        click.echo(f"{count(found.held, 'document')} held by workers, which ask when they take them up")
+    if found.seed is not None:
+        click.echo(f"the same sample again: --seed {found.seed}")
+    for one in found.findings[:LISTED]:
+        click.echo(f"  {one.batch}/{one.key} at {one.step}, {one.what}: {one_line(one.why, 160)}")
+    if len(found.findings) > LISTED:
+        click.echo(f"  and {len(found.findings) - LISTED:,} more; --json lists them")
+    if found.rewound:
+        click.echo(f"do it anew: {asked.command('run', pipeline)}")
