@@ -313,7 +313,7 @@ def test_a_document_that_waits_for_a_decision_holds_no_claim_and_no_memory(
     def draft(doc: holdfast.Document) -> str:
         if doc.key == "last":
             gc.collect()
-            in_hand = [one for one in gc.get_objects() if isinstance(one, InHand)]
+            in_hand = [one for one in gc.get_objects() if isinstance(one, InHand) and one.pipeline is pipeline]
             plan = bench.store.declare(pipeline.shape())
             found.append((len(in_hand), bench.store.running(plan)))
         return "x" * 1000
