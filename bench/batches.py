@@ -4,7 +4,8 @@
     python bench/batches.py cleanup --store sqlite             a SQLite file of its own
     python bench/batches.py cleanup --store postgresql://...   a database of yours, which is filled
 
-The documents are written with SQL: done, two items each, some dead and accepted. While they are cleaned up, a worker in
+The documents are written with SQL, in the order of their keys, as when a folder is walked: done, two items each, one in
+a hundred dead and accepted. While they are cleaned up, a worker in
 a process of its own takes other documents through three steps; the longest of its commits is what counts.
 """
 
@@ -81,7 +82,7 @@ def fill(store: Store, documents: int) -> None:
             else f"(select generate_series(1, {documents}) as n)"
         )
         first, second = plan.step_ids.values()
-        text = "'folder/document-' || n || '.pdf'"
+        text = "'folder/document-' || " + ("printf('%08d', n)" if lite else "lpad(n::text, 8, '0')") + " || '.pdf'"
         tx.execute(
             "insert into hf_document (pipeline_id, batch_id, plan_id, key, payload, fingerprint, submission, part,"
             " state, step_id, moves, fence, submitted_at, moved_at, accepted_by, error)"

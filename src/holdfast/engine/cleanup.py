@@ -20,7 +20,7 @@ STALE = timedelta(days=7)
 
 AT_MOST = 0.04
 """Seconds that a slice may take. The next one is smaller when it took more."""
-FIRST, LEAST, MOST = 500, 300, 2000
+FIRST, LEAST, MOST = 1000, 1000, 4000
 """How many rows a slice takes: the first, and any. With fewer, what it costs to begin and end one would count most."""
 SHORTEST = 0.005
 """Seconds between slices, at least; else as long as the slice took."""
