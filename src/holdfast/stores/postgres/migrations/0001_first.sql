@@ -125,7 +125,7 @@ create table hf_document (
   check (state <> 'running' or claimed_at is not null),
   check (state = 'dead' or accepted_by is null),
   check (state in ('done', 'dead', 'cancelled') or cleaned_at is null),
-  check (reuses is null or json_typeof(reuses) = 'object')
+  check (reuses is null or reuses::text ~ '^{("[0-9]+": ?[0-9]+(, ?"[0-9]+": ?[0-9]+)*)?}$')
 ) with (fillfactor = 50);
 
 -- What claiming, reclaiming and waking need. A move touches none of them.
