@@ -24,7 +24,7 @@ from holdfast.engine.events import Claimed, Committed, GaveBack, LostClaim, Pace
 from holdfast.engine.events import Event as Said
 from holdfast.engine.hand import InHand, take
 from holdfast.engine.pace import IDLE, Pace
-from holdfast.engine.runners import Runners
+from holdfast.engine.runners import Result, Runners
 from holdfast.engine.settings import Settings
 from holdfast.engine.stopwatch import Stopwatch
 from holdfast.stores.protocol import Exchanged, Scope, Store
@@ -75,10 +75,7 @@ class Rounds:
 
     def run(self) -> None:
         """Does one round."""
-        results = self.runners.results()
-        self._stopwatch.heard(results)
-        for desk, event, _ in results:
-            self._hear(desk, event)
+        self._hear_all(self.runners.results())
         if self._timeouts:
             self._expire()
         for waiting in self._doors.admit(self._hand.__contains__):
@@ -129,6 +126,11 @@ class Rounds:
         return {"pipeline": self.pipeline.name, "worker": self.me.name}
 
     # hearing
+
+    def _hear_all(self, results: Sequence[Result]) -> None:
+        self._stopwatch.heard(results)
+        for desk, event, _ in results:
+            self._hear(desk, event)
 
     def _hear(self, desk: Desk, event: Event) -> None:
         assert isinstance(desk, InHand)
