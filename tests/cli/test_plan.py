@@ -101,7 +101,7 @@ def test_what_is_stale_is_told_with_the_reason_and_the_command(holdfast: Run, fo
     assert "2 documents done, 0 as the pipeline is written now" in told
     assert "The work of 2 documents is stale, and stays so unless it is redone:" in told
     assert 'settings of judge changed: null -> {"strict":true}' in told[-3]
-    assert "redoes judge; reuses extract" in told
+    assert told[-2].startswith("redoes judge; reuses extract")
     assert told[-1] == "To redo it: holdfast rewind --stale papers.py"
 
 
@@ -110,7 +110,7 @@ def test_how_long_it_took_before_is_told(holdfast: Run, folder: Path) -> None:
     with closing(open_store("sqlite:///holdfast.db")) as store:
         shape = store.shape("papers")
         assert shape is not None
-        store.pace(store.declare(shape), {"extract": (10, 100.0), "judge": (10, 5.0)})
+        store.pace(store.declare(shape), {"extract": (1_000_000, 10_000_000.0), "judge": (1_000_000, 500_000.0)})
     raised(folder)
     assert "redoes extract, judge; reuses nothing (bodies took 21 s for as many before)" in lines(
         holdfast("plan", "papers.py").stdout

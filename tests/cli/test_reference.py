@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+import click
+
 from holdfast.cli import app
 from holdfast.cli.reference import markdown
 from tests.cli.conftest import Run
@@ -33,8 +35,9 @@ def test_every_command_and_option_is_explained() -> None:
 
 
 def test_every_command_answers_in_json_and_takes_a_store() -> None:
-    for command in app.commands.values():
-        assert {"--json", "--store", "--debug"} <= {option for one in command.params for option in one.opts}
+    groups = [command for command in app.commands.values() if isinstance(command, click.Group)]
+    for command in [*app.commands.values(), *(one for group in groups for one in group.commands.values())]:
+        assert {"--json", "--store", "--debug"} <= {option for one in command.params for option in one.opts}, command
 
 
 def test_the_exit_codes_are_documented(holdfast: Run) -> None:

@@ -297,7 +297,7 @@ def test_a_finished_batch_says_what_keeps_it_from_being_closed(desk: Desk) -> No
 
 def test_a_batch_that_is_done_and_sealed_can_be_closed(desk: Desk) -> None:
     desk.finish(desk.take_in())
-    desk.store.seal("papers", "march")
+    desk.store.seal("papers", "march", who="cat")
     assert of_batch(desk).sentences[-1] == (
         "Nothing keeps the batch from being closed: `holdfast close PIPELINE.py march --reason ...`."
     )

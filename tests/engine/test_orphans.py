@@ -46,7 +46,7 @@ def test_workers_do_with_the_first_orphaning_what_the_pipeline_says(desk: Desk, 
     desk.claim(worker=desk.enlist("bob"))
     desk.clock.advance(timedelta(minutes=1))
     me = desk.enlist("cat")
-    caretaker = Caretaker(a_pipeline(strategy), desk.store, desk.plan)
+    caretaker = Caretaker(a_pipeline(strategy), desk.store, desk.plan, say=lambda _: None)
     (reclaimed,) = caretaker.look_after(me, [])
     assert (reclaimed.state, reclaimed.crashes) == (state, 1)
     assert caretaker.look_after(me, []) == []
@@ -54,7 +54,7 @@ def test_workers_do_with_the_first_orphaning_what_the_pipeline_says(desk: Desk, 
 
 def test_an_orphan_that_is_requeued_too_often_is_a_dead_letter(desk: Desk):
     desk.submit("a")
-    caretaker = Caretaker(a_pipeline("requeue"), desk.store, desk.plan)
+    caretaker = Caretaker(a_pipeline("requeue"), desk.store, desk.plan, say=lambda _: None)
     states = []
     for number in range(3):
         victim = desk.enlist(f"w{number}")

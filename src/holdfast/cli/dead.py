@@ -38,6 +38,7 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
 
 
 @click.group()
+@common
 def dead() -> None:
     """Lists dead letters, shows them, tries them again, accepts them, or takes one along."""
 

@@ -20,6 +20,7 @@ from holdfast.stores.protocol import Store
 
 
 @click.group()
+@common
 def review() -> None:
     """Decides about documents that wait for a person: at a gate, or because a step asked."""
 
