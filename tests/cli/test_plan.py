@@ -119,7 +119,7 @@ def test_how_long_it_took_before_is_told(holdfast: Run, folder: Path) -> None:
     holdfast("submit", "papers.py", "docs")
     told = lines(holdfast("plan", "papers.py").stdout)
     assert "1 document would run (bodies took 10 s for as many before):" in told
-    assert "from extract 1 document extract took 10 s each" in told
+    assert "from extract 1 document extract took 10.0 s each" in told
 
 
 def test_what_waits_for_people_is_told(holdfast: Run, folder: Path) -> None:
