@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.cli.conftest import Run
+
+WHY = ("--reason", "because", "--who", "ann")
+
+
+def story(holdfast: Run, key: str) -> Any:
+    return json.loads(holdfast("show", key, "--json").stdout)
+
+
+def states(holdfast: Run) -> dict[str, int]:
+    (pipeline,) = json.loads(holdfast("status", "--json").stdout)["pipelines"]
+    (batch,) = pipeline["batches"]
+    return {state: batch[state] for state in ("waiting", "paused", "done", "cancelled") if batch[state]}
+
+
+def test_documents_are_cancelled_by_batch_with_a_line_in_the_journal(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs", "--batch", "march")
+    assert holdfast("cancel", "--batch", "march", *WHY).stdout == "2 documents cancelled.\n"
+    assert states(holdfast) == {"cancelled": 2}
+    (line,) = story(holdfast, "docs/a.txt")["journal"]
+    assert (line["verb"], line["who"]) == ("cancel", "ann")
+    assert line["detail"] == {"reason": "because", "was": "waiting", "state": "cancelled"}
+    assert "2 documents left alone: they had ended." in holdfast("cancel", "--batch", "march", *WHY).stdout
+
+
+def test_paused_documents_wait_for_a_resume(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs")
+    assert holdfast("pause", "docs/a.txt", *WHY).stdout == "1 document paused.\n"
+    holdfast("run", "papers.py")
+    assert states(holdfast) == {"paused": 1, "done": 1}
+    assert holdfast("resume", "--all", *WHY).stdout == "1 document resumed.\n"
+    holdfast("run", "papers.py")
+    assert states(holdfast) == {"done": 2}
+
+
+def test_a_pause_for_a_while_ends_by_itself(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs")
+    assert holdfast("pause", "docs/a.txt", "--for", "10ms", *WHY).exit_code == 0
+    holdfast("run", "papers.py")
+    holdfast("run", "papers.py")
+    assert states(holdfast) == {"done": 2}
+
+
+def test_a_priority_is_given_and_told(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs")
+    assert holdfast("priority", "7", "docs/b.txt", *WHY).stdout == "1 document of priority 7 now.\n"
+    assert story(holdfast, "docs/b.txt")["priority"] == 7
+
+
+def test_a_rewind_redoes_from_the_step_on_and_reuses_what_is_before(holdfast: Run) -> None:
+    holdfast("run", "papers.py", "docs")
+    dry = holdfast("rewind", "--to", "judge", "--state", "done", "--dry-run", *WHY)
+    assert dry.stdout == "2 documents would be rewound to judge; nothing was changed.\n"
+    assert holdfast("rewind", "--to", "judge", "--state", "done", *WHY).stdout == "2 documents rewound to judge.\n"
+    assert states(holdfast) == {"waiting": 2}
+    holdfast("run", "papers.py")
+    told = story(holdfast, "docs/a.txt")
+    assert (told["state"], told["checkpoint"]["generation"]) == ("done", 1)
+    assert {one["step"]: one["items"] for one in told["outputs"]} == {"extract": 5, "judge": 1}
+
+
+def test_documents_that_stand_before_the_step_are_left_alone(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs")
+    told = holdfast("rewind", "docs/a.txt", "--to", "judge", *WHY).stdout
+    assert told == "0 documents rewound to judge.\n1 document left alone: they stand before judge.\n"
+
+
+def test_a_rewind_needs_a_place_a_reason_and_a_step_that_is_there(holdfast: Run) -> None:
+    holdfast("run", "papers.py", "docs")
+    assert "say where to: --to STEP, or --stale" in holdfast("rewind", "--all", *WHY).stderr
+    assert "say why, for the journal" in holdfast("rewind", "--all", "--to", "judge").stderr
+    assert (
+        "has no step 'nowhere'; it has: extract, judge" in holdfast("rewind", "--all", "--to", "nowhere", *WHY).stderr
+    )
+
+
+def test_stale_work_is_redone_by_the_command_that_plan_names(holdfast: Run, folder: Path) -> None:
+    holdfast("run", "papers.py", "docs")
+    pipeline = folder / "papers.py"
+    pipeline.write_text(pipeline.read_text().replace("@papers.step(retry=ONCE)", "@papers.step(retry=ONCE, version=2)"))
+    command = holdfast("plan", "papers.py").stdout.splitlines()[-1].partition("holdfast ")[2].split()
+    told = holdfast(*command).stdout
+    assert "judge changed: version 1 -> 2" in told
+    assert "2 documents rewound to judge.\n" in told
+    holdfast("run", "papers.py")
+    assert "version 1 -> 2" in str(story(holdfast, "docs/a.txt")["journal"])
+    assert holdfast(*command).stdout == "Nothing of papers is out of date.\n"
+
+
+def test_the_same_key_in_two_batches_is_told_apart_by_the_command_itself(holdfast: Run) -> None:
+    for batch in ("march", "april"):
+        holdfast("submit", "papers.py", "docs/a.txt", "--batch", batch)
+    result = holdfast("cancel", "docs/a.txt", *WHY)
+    assert result.exit_code == 2
+    assert "holdfast cancel docs/a.txt --pipeline papers --batch march   # waiting" in result.stderr
+    assert holdfast("cancel", "docs/a.txt", "--batch", "april", *WHY).exit_code == 0
+
+
+def test_decisions_are_told_to_programs(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs")
+    answer = json.loads(holdfast("cancel", "--all", "--json", *WHY).stdout)
+    assert (answer["changed"], answer["left_alone"]) == (2, 0)
