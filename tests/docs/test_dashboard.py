@@ -13,7 +13,7 @@ from holdfast.engine.measures import STORE_MEASURES, WORKER_MEASURES, Measure
 from tests.docs.pages import ROOT
 
 DASHBOARD: dict[str, Any] = json.loads((ROOT / "docs/grafana/holdfast.json").read_text(encoding="utf-8"))
-PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/watching.md").read_text(encoding="utf-8")
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 EXPRESSIONS = [target["expr"] for panel in PANELS for target in panel["targets"]]
 EXPRESSIONS += [one["definition"] for one in DASHBOARD["templating"]["list"] if one["type"] == "query"]
