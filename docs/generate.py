@@ -33,7 +33,10 @@ MADE = "<!-- Written by docs/generate.py from the code. Change the code, then ru
 
 OPTION = re.compile(r"(\w+(?:, \w+)*) {2,}(\S.*)")
 
-ROLES = (protocol.Intake, protocol.Work, protocol.Ledger, protocol.Upkeep, protocol.Decisions, protocol.Batches)
+ROLES = (
+    *(protocol.Intake, protocol.Work, protocol.Ledger, protocol.Stories, protocol.Causes),
+    *(protocol.Upkeep, protocol.Cleanup, protocol.Decisions, protocol.Batches),
+)
 
 
 class Undocumented(Exception):

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from holdfast.core.capsule import Capsule, PackedAside, PackedDocument, PackedOutput, packed_entry, packed_item, written
 from holdfast.core.errors import CapsuleError
 from holdfast.core.model import Standing
-from holdfast.stores.protocol import Ledger, Store
+from holdfast.stores.protocol import Store
 
 TRIES = 3
 
@@ -36,7 +36,7 @@ def pack(store: Store, document_id: int, file: BinaryIO) -> Capsule:
     )
 
 
-def _look(store: Ledger, document_id: int) -> Standing:
+def _look(store: Store, document_id: int) -> Standing:
     found = store.look([document_id])
     if not found:
         raise CapsuleError("the document is not there any more")
@@ -81,7 +81,7 @@ def _head(store: Store, here: Standing) -> Capsule:
     )
 
 
-def _outputs(store: Ledger, here: Standing) -> Iterator[PackedOutput]:
+def _outputs(store: Store, here: Standing) -> Iterator[PackedOutput]:
     for one in store.outputs(here.id):
         if one.first_at is not None and one.last_at is not None:
             yield PackedOutput(one.step, one.first_at, one.last_at)

@@ -8,13 +8,13 @@ from datetime import timedelta
 from holdfast.core.model import Standing
 from holdfast.core.orphans import GRACE, Orphan, Strategy
 from holdfast.engine.hosts import is_gone
-from holdfast.stores.protocol import Ledger, Upkeep
+from holdfast.stores.protocol import Store, Upkeep
 
 SLICE = 2000
 """How many orphans are resolved in one transaction, so that no worker waits long for it."""
 
 
-def find_orphans(store: Ledger, pipeline: str, *, grace: timedelta = GRACE, batch: str | None = None) -> list[Orphan]:
+def find_orphans(store: Store, pipeline: str, *, grace: timedelta = GRACE, batch: str | None = None) -> list[Orphan]:
     """Finds the orphans of a pipeline. Workers of this machine whose processes are gone need not be waited for."""
     return store.orphans(pipeline, grace=grace, batch=batch, gone=gone_workers(store))
 
@@ -27,6 +27,6 @@ def resolve_orphans(
     return [here for some in slices for here in store.resolve_orphans(some, strategy=strategy, who=who, reason=reason)]
 
 
-def gone_workers(store: Ledger) -> list[int]:
+def gone_workers(store: Store) -> list[int]:
     """Names the workers of this machine whose processes are certainly gone."""
     return [worker.id for worker, _, _ in store.workers() if is_gone(worker)]

@@ -1,8 +1,9 @@
-"""What a store is: a handful of verbs in six roles.
+"""What a store is: a handful of verbs in nine roles.
 
-Intake takes documents in. Work lets workers claim, commit and give back. Ledger answers questions. Upkeep puts right
-what time and crashes left behind. Decisions does what people decided. Batches keeps the count. Every verb is one
-transaction. Clocks decide liveness, fences decide safety.
+Intake takes documents in. Work lets workers claim, commit and give back. Ledger, Stories and Causes answer questions:
+what there is, what became of it, and why. Upkeep puts right what time and crashes left behind, Cleanup makes room.
+Decisions does what people decided. Batches keeps the count. Every verb is one transaction. Clocks decide liveness,
+fences decide safety.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class Work(Protocol):
 
 
 class Ledger(Protocol):
-    """Answers questions. Never changes anything."""
+    """Tells what there is, and counts it. Never changes anything."""
 
     def pipelines(self) -> list[str]:
         """Names the pipelines that were declared."""
@@ -199,6 +200,19 @@ class Ledger(Protocol):
 
     def running(self, plan: Plan, *, batch: str | None = None) -> int:
         """Counts the documents that workers hold."""
+
+    def workers(self) -> list[tuple[Worker, datetime, bool]]:
+        """Gives the workers that were not retired: with their last heartbeat, and whether it is stale."""
+
+    def survey(self, pipeline: str) -> Survey:
+        """Counts what gauges show of a pipeline, at one moment. It looks at every document: ask now and then."""
+
+    def paces(self, pipeline: str) -> Paces:
+        """Tells how long the bodies of each step took so far, for the steps that have a history."""
+
+
+class Stories(Protocol):
+    """Tells of documents: where they stand, what is kept for them, what happened. Never changes anything."""
 
     def standing(self, pipeline: str, batch: str, key: str) -> Standing:
         """Tells where one document stands, or raises UnknownDocument."""
@@ -245,8 +259,9 @@ class Ledger(Protocol):
     def batch_journal(self, pipeline: str, batch: str) -> list[Entry]:
         """Gives a batch's own journal, oldest first: who sealed, closed and cleaned it up. None of its documents'."""
 
-    def workers(self) -> list[tuple[Worker, datetime, bool]]:
-        """Gives the workers that were not retired: with their last heartbeat, and whether it is stale."""
+
+class Causes(Protocol):
+    """Tells why documents are where they are. Never changes anything."""
 
     def orphans(
         self, pipeline: str, *, grace: timedelta = GRACE, batch: str | None = None, gone: Sequence[int] = ()
@@ -272,18 +287,9 @@ class Ledger(Protocol):
     def causes(self, pipeline: str, *, batch: str | None = None) -> list[Cause]:
         """Counts the documents that are not done by what keeps them, the most first. One query."""
 
-    def survey(self, pipeline: str) -> Survey:
-        """Counts what gauges show of a pipeline, at one moment. It looks at every document: ask now and then."""
-
-    def paces(self, pipeline: str) -> Paces:
-        """Tells how long the bodies of each step took so far, for the steps that have a history."""
-
 
 class Upkeep(Protocol):
-    """Puts right what time and crashes left behind, which every worker repeats; and deletes what nobody needs any more.
-
-    Each call of a cleanup is one short transaction, and answers how to go on.
-    """
+    """Puts right what time and crashes left behind. Every worker repeats it."""
 
     def reclaim(self, plan: Plan, *, who: str, verdict: Verdict, gone: Sequence[int] = ()) -> list[Standing]:
         """Takes documents from workers that are stale or known to be gone, and from steps that are overdue."""
@@ -304,6 +310,10 @@ class Upkeep(Protocol):
 
     def pace(self, plan: Plan, spent: Paces) -> None:
         """Adds to the history of steps what their bodies took since the last time. A lost answer adds nothing twice."""
+
+
+class Cleanup(Protocol):
+    """Deletes what nobody needs any more. Each call is one short transaction, and answers how to go on."""
 
     def cleanup_closed(
         self, pipeline: str, batch: str, *, who: str, limit: int, so_far: Cleaned = NOTHING_YET
@@ -457,8 +467,8 @@ class Batches(Protocol):
         """
 
 
-class Store(Intake, Work, Ledger, Upkeep, Decisions, Batches, Protocol):
-    """All six roles, on one database."""
+class Store(Intake, Work, Ledger, Stories, Causes, Upkeep, Cleanup, Decisions, Batches, Protocol):
+    """All nine roles, on one database."""
 
     url: str
 

@@ -1,4 +1,4 @@
-"""What the six roles of the PostgreSQL store share: its queries, its clock, and how it keeps times and values.
+"""What the nine roles of the PostgreSQL store share: its queries, its clock, and how it keeps times and values.
 
 The clock is the database's, so that all workers of a fleet agree on it. Queries say now(), the moment the transaction
 began: the same for every row, and steady enough for the planner to use an index with it. A clock given by hand, as in
@@ -99,6 +99,12 @@ class Base:
         db.execute(SQL["insert_documents"], place | columns_of(new))
         db.execute(SQL["expect"], {"batch_id": place["batch_id"], "count": len(new)})
         db.execute(SQL["remember_keys"], place | {"keys": encode_json([one.key for one in new])})
+
+    def _all(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        return self._db.reading(lambda db: db.execute(SQL[query], parameters).fetchall())
+
+    def _one(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
+        return next(iter(self._all(query, **parameters)), None)
 
 
 def columns_of(documents: Sequence[NewDocument]) -> dict[str, Any]:

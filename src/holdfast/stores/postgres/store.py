@@ -1,4 +1,4 @@
-"""The PostgreSQL store: six roles on one database, and its schema."""
+"""The PostgreSQL store: nine roles on one database, and its schema."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from psycopg.errors import InsufficientPrivilege
 
 from holdfast.core.errors import SchemaNewer, SchemaOutdated, StoreReadOnly
 from holdfast.stores.postgres.batches import Batches
+from holdfast.stores.postgres.causes import Causes
 from holdfast.stores.postgres.cleanup import Cleanup
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.postgres.decisions import Decisions
 from holdfast.stores.postgres.intake import Intake
 from holdfast.stores.postgres.ledger import Ledger
+from holdfast.stores.postgres.stories import Stories
 from holdfast.stores.postgres.upkeep import Upkeep
 from holdfast.stores.postgres.work import Work
 from holdfast.stores.protocol import Clock
@@ -27,7 +29,7 @@ create table if not exists hf_schema (version integer primary key, migrated_at t
 """
 
 
-class PostgresStore(Intake, Work, Ledger, Upkeep, Cleanup, Decisions, Batches):
+class PostgresStore(Intake, Work, Ledger, Stories, Causes, Upkeep, Cleanup, Decisions, Batches):
     """A store in a PostgreSQL database (14 or later), for any number of processes on any number of machines."""
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:

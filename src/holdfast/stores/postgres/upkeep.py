@@ -11,7 +11,7 @@ from holdfast.core.orphans import Orphan, Strategy
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, Base, plain
 from holdfast.stores.postgres.connection import Db
-from holdfast.stores.postgres.ledger import standing
+from holdfast.stores.postgres.stories import standing
 from holdfast.stores.protocol import Paces, Verdict
 from holdfast.stores.reclaiming import Held, Taken, judged, resolved
 

@@ -1,4 +1,4 @@
-"""What the six roles of the SQLite store share: its queries, its clock, and how it keeps times and values."""
+"""What the nine roles of the SQLite store share: its queries, its clock, and how it keeps times and values."""
 
 from __future__ import annotations
 
@@ -86,6 +86,13 @@ class Base:
             return None
         row = db.execute(SQL["batch"], {"pipeline_id": pipeline_id, "name": batch}).fetchone()
         return row[0] if row else -1
+
+    def _all(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        with self._db.reading() as db:
+            return db.execute(SQL[query], parameters).fetchall()
+
+    def _one(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
+        return next(iter(self._all(query, **parameters)), None)
 
 
 def rows_of(documents: Sequence[NewDocument]) -> str:

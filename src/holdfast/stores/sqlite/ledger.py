@@ -1,54 +1,35 @@
-"""The ledger on SQLite: answers questions, and changes nothing."""
+"""The ledger on SQLite: what there is, counted. It changes nothing."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Unpack
 
 import msgspec
 
-from holdfast.core.causes import Cause, Holder
-from holdfast.core.codec import Kept, encode_json
-from holdfast.core.errors import UnknownDocument
+from holdfast.core.codec import encode_json
 from holdfast.core.model import (
-    WHOLE,
-    Aside,
     Balance,
     Batch,
-    Checkpoint,
-    Entry,
-    Failure,
-    Output,
     Plan,
-    Standing,
     Survey,
     Worker,
 )
-from holdfast.core.orphans import GRACE, Orphan, orphan_of
 from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape
-from holdfast.stores.protocol import Paces, Which
+from holdfast.stores.protocol import Paces
 from holdfast.stores.rows import (
     at_step,
     balance,
-    items_of,
     known_plans,
-    refuse_if_replaced,
     shapes_of,
     survey,
-    told,
 )
-from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, moment
-from holdfast.stores.which import as_glob, asked, conditions, containing
-
-PAGE = 1000
-"""How many items are read at once."""
+from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, moment
 
 
 class Ledger(Base):
-    """Answers questions."""
+    """Tells what there is, and counts it."""
 
     def pipelines(self) -> list[str]:
         return [row[0] for row in self._all("pipelines")]
@@ -126,130 +107,10 @@ class Ledger(Base):
             asked = {"pipeline_id": plan.pipeline_id, "batch_id": self._batch_id(db, plan.pipeline_id, batch)}
             return int(db.execute(SQL["running"], asked).fetchone()[0])
 
-    def standing(self, pipeline: str, batch: str, key: str) -> Standing:
-        row = self._one("standing", pipeline=pipeline, batch=batch, key=key)
-        if row is None:
-            raise UnknownDocument(f"batch {batch!r} of pipeline {pipeline!r} has no document {key!r}")
-        return standing(row)
-
-    def standings(self, pipeline: str, *, limit: int = 100, **which: Unpack[Which]) -> list[Standing]:
-        return [standing(row) for row in self._meant("standings", which, pipeline=pipeline, limit=limit)]
-
-    def select(self, pipeline: str, *, after: int = 0, limit: int = 2000, **which: Unpack[Which]) -> list[int]:
-        return [row[0] for row in self._meant("select", which, pipeline=pipeline, after=after, limit=limit)]
-
-    def count(self, pipeline: str, **which: Unpack[Which]) -> int:
-        return int(self._meant("count", which, pipeline=pipeline)[0][0])
-
-    def _meant(self, query: str, which: Which, **more: Any) -> list[tuple[Any, ...]]:
-        asking = asked(which)
-        patterns = {
-            "keys": as_glob(asking.get("keys", "")),
-            "text": containing(asking.get("text", "")),
-            "idle": asking.get("idle", timedelta(0)) // MICROSECOND,
-            "now": self._now(),
-        }
-        with self._db.reading() as db:
-            return db.execute(SQL[query].asking(conditions(asking)), asking | patterns | more).fetchall()
-
-    def undecided(self, plan: Plan, gate: str, *, limit: int = 2000) -> dict[int, int]:
-        place = {"pipeline_id": plan.pipeline_id, "step_id": plan.step_ids[gate]}
-        return dict(self._all("undecided", **place, now=self._now(), limit=limit))
-
-    def find(self, key: str) -> list[Standing]:
-        return [standing(row) for row in self._all("find", key=key)]
-
-    def look(self, document_ids: Sequence[int]) -> list[Standing]:
-        return [standing(row) for row in self._all("look", ids=encode_json(list(document_ids)))]
-
-    def reuses(self, document_ids: Sequence[int]) -> dict[int, dict[str, int]]:
-        found: dict[int, dict[str, int]] = {}
-        for document_id, step, generation in self._all("reuses", ids=encode_json(list(document_ids))):
-            found.setdefault(document_id, {})[step] = generation
-        return found
-
-    def outputs(self, document_id: int) -> list[Output]:
-        return [
-            Output(step, items, aside, moment(first), moment(last))
-            for step, items, first, last, aside in self._all("outputs", document_id=document_id)
-        ]
-
-    def items(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
-        # Page by page: while a read is open, this thread could not write any more once others have written.
-        after = {"step_id": 0, "position": 0}
-        while page := self._all("items", document_id=document_id, limit=PAGE, **after):
-            for step, position, items, value, media, _ in page:
-                for place, kept in items_of(position, items, as_kept(value, media)):
-                    yield step, place, kept
-            after = {"step_id": page[-1][5], "position": page[-1][1]}
-
-    def served(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:
-        steps = self._all("served_steps", document_id=document_id)
-        for step_id, step, generation in steps:
-            place = {"document_id": document_id, "generation": generation, "step_id": step_id, "limit": PAGE}
-            after = WHOLE - 1
-            while page := self._all("page", **place, after=after):
-                for position, items, value, media in page:
-                    for item, one in items_of(position, items, as_kept(value, media)):
-                        yield step, item, one
-                after = page[-1][0]
-        refuse_if_replaced(steps, self._all("served_steps", document_id=document_id))
-
-    def asides(self, document_id: int) -> list[tuple[str, Aside]]:
-        return [
-            (step, Aside(position, tries, msgspec.json.decode(error, type=Failure)))
-            for step, position, tries, error in self._all("asides", document_id=document_id)
-        ]
-
-    def journal(self, document_id: int) -> list[Entry]:
-        return [
-            Entry(moment(at), verb, who, generation, step, told(cursor), told(detail))
-            for at, verb, who, generation, step, cursor, detail in self._all("journal", document_id=document_id)
-        ]
-
-    def batch_journal(self, pipeline: str, batch: str) -> list[Entry]:
-        return [
-            Entry(moment(at), verb, who, generation, step, told(cursor), told(detail))
-            for at, verb, who, generation, step, cursor, detail in self._all(
-                "batch_journal", pipeline=pipeline, batch=batch
-            )
-        ]
-
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
         return [
             (Worker(row[0], row[1], row[2], row[3], row[4], row[5] * MICROSECOND), moment(row[6]), bool(row[7]))
             for row in self._all("workers", now=self._now())
-        ]
-
-    def orphans(
-        self, pipeline: str, *, grace: timedelta = GRACE, batch: str | None = None, gone: Sequence[int] = ()
-    ) -> list[Orphan]:
-        now = self._now()
-        asked = {"pipeline": pipeline, "batch": batch, "grace": grace // MICROSECOND, "gone": encode_json(list(gone))}
-        return [
-            orphan_of(standing(row[:-3]), row[-3], beat_at=moment(row[-2]), silent=bool(row[-1]), now=moment(now))
-            for row in self._all("look_for_orphans", **asked, now=now)
-        ]
-
-    def holder(self, document_id: int) -> Holder | None:
-        row = self._one("holder", document_id=document_id, now=self._now())
-        return _holder(row) if row else None
-
-    def holders(self, pipeline: str) -> list[tuple[Holder, int]]:
-        return [(_holder(row), row[8]) for row in self._all("holders", pipeline=pipeline, now=self._now())]
-
-    def ahead(self, document_id: int) -> int:
-        return sum(row[0] for row in self._all("ahead", document_id=document_id, now=self._now()))
-
-    def inside(self, pipeline: str, step: str) -> list[tuple[int, str]]:
-        return [(document_id, key) for document_id, key in self._all("inside", pipeline=pipeline, step=step)]
-
-    def causes(self, pipeline: str, *, batch: str | None = None) -> list[Cause]:
-        return [
-            Cause(kind, state, step, error, documents, name, key, moment(moved_at))
-            for kind, state, step, error, documents, name, key, moved_at in self._all(
-                "causes", pipeline=pipeline, batch=batch, now=self._now()
-            )
         ]
 
     def survey(self, pipeline: str) -> Survey:
@@ -267,46 +128,3 @@ class Ledger(Base):
 
     def paces(self, pipeline: str) -> Paces:
         return {step: (documents, seconds) for step, documents, seconds in self._all("paces", pipeline=pipeline)}
-
-    def _all(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        with self._db.reading() as db:
-            return db.execute(SQL[query], parameters).fetchall()
-
-    def _one(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
-        return next(iter(self._all(query, **parameters)), None)
-
-
-def _holder(row: tuple[Any, ...]) -> Holder:
-    worker_id, name, host, pid, born, lease, beat_at, alive, *_ = row
-    return Holder(Worker(worker_id, name, host, pid, born, lease * MICROSECOND), moment(beat_at), bool(alive))
-
-
-def standing(row: tuple[Any, ...]) -> Standing:
-    """Gives a row of the view hf_standing as a value."""
-    (document_id, pipeline, batch, key, payload, fingerprint, priority, state, generation, step, cursor, *rest) = row
-    moves, attempts, crashes, reason, holder, submitted_at, moved_at, due_at, error, accepted_by, *more = rest
-    claimed_at, deadline_at, cleaned_at, plan_id, _, _ = more
-    return Standing(
-        document_id,
-        pipeline,
-        batch,
-        key,
-        told(payload),
-        fingerprint,
-        priority,
-        state,
-        Checkpoint(generation, step, told(cursor), moves),
-        attempts,
-        crashes,
-        reason,
-        holder,
-        moment(submitted_at),
-        moment(moved_at),
-        None if due_at is None else moment(due_at),
-        error,
-        accepted_by,
-        None if claimed_at is None else moment(claimed_at),
-        None if deadline_at is None else moment(deadline_at),
-        None if cleaned_at is None else moment(cleaned_at),
-        plan_id,
-    )

@@ -1,4 +1,4 @@
-"""The SQLite store: six roles on one file, and its schema."""
+"""The SQLite store: nine roles on one file, and its schema."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import migrations
 from holdfast.stores.sqlite.batches import Batches
 from holdfast.stores.sqlite.capsules import Capsules
+from holdfast.stores.sqlite.causes import Causes
 from holdfast.stores.sqlite.cleanup import Cleanup
 from holdfast.stores.sqlite.connection import Connections
 from holdfast.stores.sqlite.decisions import Decisions
 from holdfast.stores.sqlite.intake import Intake
 from holdfast.stores.sqlite.ledger import Ledger
+from holdfast.stores.sqlite.stories import Stories
 from holdfast.stores.sqlite.upkeep import Upkeep
 from holdfast.stores.sqlite.work import Work
 
@@ -22,7 +24,7 @@ MIGRATIONS = migrations(Path(__file__).parent / "migrations")
 NEWEST = MIGRATIONS[-1][0]
 
 
-class SqliteStore(Intake, Work, Ledger, Upkeep, Cleanup, Decisions, Batches, Capsules):
+class SqliteStore(Intake, Work, Ledger, Stories, Causes, Upkeep, Cleanup, Decisions, Batches, Capsules):
     """A store in one SQLite file, for any number of processes on one machine."""
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:

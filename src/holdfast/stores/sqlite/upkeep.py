@@ -11,7 +11,7 @@ from holdfast.core.orphans import Orphan, Strategy
 from holdfast.stores.protocol import Paces, Verdict
 from holdfast.stores.reclaiming import NOTHING, Held, Taken, judged, resolved
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, micros
-from holdfast.stores.sqlite.ledger import standing
+from holdfast.stores.sqlite.stories import standing
 
 
 class Upkeep(Base):

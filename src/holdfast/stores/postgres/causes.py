@@ -1,0 +1,54 @@
+"""Causes on PostgreSQL: why documents are where they are. They change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from holdfast.core.causes import Cause, Holder
+from holdfast.core.model import (
+    Worker,
+)
+from holdfast.core.orphans import GRACE, Orphan, orphan_of
+from holdfast.stores.postgres.arrays import numbers
+from holdfast.stores.postgres.base import Base, moment
+from holdfast.stores.postgres.stories import standing
+
+
+class Causes(Base):
+    """Tells why documents are where they are."""
+
+    def orphans(
+        self, pipeline: str, *, grace: timedelta = GRACE, batch: str | None = None, gone: Sequence[int] = ()
+    ) -> list[Orphan]:
+        asked = {"pipeline": pipeline, "batch": batch, "grace": grace, "gone": numbers(gone), "now": self._now()}
+        return [
+            orphan_of(standing(here), fence, beat_at=moment(beat_at), silent=silent, now=moment(now))
+            for *here, fence, beat_at, silent, now in self._all("look_for_orphans", **asked)
+        ]
+
+    def holder(self, document_id: int) -> Holder | None:
+        row = self._one("holder", document_id=document_id, now=self._now())
+        return _holder(row) if row else None
+
+    def holders(self, pipeline: str) -> list[tuple[Holder, int]]:
+        return [(_holder(row), row[8]) for row in self._all("holders", pipeline=pipeline, now=self._now())]
+
+    def ahead(self, document_id: int) -> int:
+        return sum(row[0] for row in self._all("ahead", document_id=document_id, now=self._now()))
+
+    def inside(self, pipeline: str, step: str) -> list[tuple[int, str]]:
+        return [(document_id, key) for document_id, key in self._all("inside", pipeline=pipeline, step=step)]
+
+    def causes(self, pipeline: str, *, batch: str | None = None) -> list[Cause]:
+        return [
+            Cause(kind, state, step, error, documents, name, key, moment(moved_at))
+            for kind, state, step, error, documents, name, key, moved_at in self._all(
+                "causes", pipeline=pipeline, batch=batch, now=self._now()
+            )
+        ]
+
+
+def _holder(row: tuple[Any, ...]) -> Holder:
+    return Holder(Worker(*row[:6]), moment(row[6]), alive=row[7])
