@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -14,13 +16,16 @@ PROGRAM = Path(__file__).parent / "program.py"
 
 
 class Fleet:
-    """So many workers, always."""
+    """So many workers, always. A thread of its own wakes sleepers: one may hold the lock for which everybody waits."""
 
     def __init__(self, url: str, workers: int, log: Path) -> None:
         self._command = [sys.executable, "-m", "holdfast.cli", "work", str(PROGRAM), "--store", url, "--lease", "2s"]
         self._log = log.open("ab")
         self._asleep: dict[subprocess.Popen[bytes], float] = {}
         self._workers = [self._start() for _ in range(workers)]
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look_after, name="supervisor")
         self.replaced = 0
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -28,30 +33,43 @@ class Fleet:
 
     def kill_one(self, chance: Random) -> None:
         """SIGKILL, at a moment that nobody chose."""
-        chance.choice(self._workers).kill()
+        with self._lock:
+            chance.choice(self._workers).kill()
 
-    def stop_one(self, chance: Random, *, until: float) -> None:
+    def stop_one(self, chance: Random, *, seconds: float) -> None:
         """SIGSTOP, for longer than the lease or for less."""
-        worker = chance.choice(self._workers)
-        worker.send_signal(signal.SIGSTOP)
-        self._asleep[worker] = until
+        with self._lock:
+            worker = chance.choice(self._workers)
+            self._asleep[worker] = time.monotonic() + seconds
+            worker.send_signal(signal.SIGSTOP)
 
-    def look_after(self, now: float) -> None:
-        """Wakes those whose time has come, and replaces the dead."""
+    def _look_after(self) -> None:
+        while not self._over.wait(0.05):
+            with self._lock:
+                self._wake(time.monotonic())
+                self._replace()
+
+    def _wake(self, now: float) -> None:
         for worker in [worker for worker, until in self._asleep.items() if until <= now]:
             del self._asleep[worker]
             worker.send_signal(signal.SIGCONT)
+
+    def _replace(self) -> None:
         for place, worker in enumerate(self._workers):
             if worker.poll() is not None:
+                self._asleep.pop(worker, None)
                 self._workers[place] = self._start()
                 self.replaced += 1
 
     def __enter__(self) -> Self:
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over.set()
+        self._thread.join()
         for worker in self._workers:
             worker.kill()
         for worker in self._workers:

@@ -63,7 +63,6 @@ class Soak:
         while (passed := time.monotonic() - began) < seconds:
             self._submit_up_to(int(self._documents * min(passed / seconds * 1.5, 1)))
             self._make_trouble()
-            self._fleet.look_after(time.monotonic())
             time.sleep(self._chance.uniform(0, 0.3))
         self._submit_up_to(self._documents)
         settled = self._settle(patience)
@@ -107,7 +106,7 @@ class Soak:
         self._fleet.kill_one(self._chance)
 
     def _stop(self) -> None:
-        self._fleet.stop_one(self._chance, until=time.monotonic() + self._chance.uniform(0.5, 6))
+        self._fleet.stop_one(self._chance, seconds=self._chance.uniform(0.5, 6))
 
     def _restart_database(self) -> None:
         assert self._restart is not None
@@ -163,7 +162,6 @@ class Soak:
         began = moved_at = time.monotonic()
         before: object = None
         while time.monotonic() - moved_at < patience:
-            self._fleet.look_after(float("inf"))
             while paused := self._store.select("soak", after=0, limit=1000, state="paused"):
                 self._store.resume(self._plan, paused, **WHO)
             now = self._store.balance("soak"), self._last_row()
