@@ -14,6 +14,9 @@ State = Literal["waiting", "running", "paused", "done", "dead", "cancelled"]
 STATES: tuple[State, ...] = ("waiting", "running", "paused", "done", "dead", "cancelled")
 OPEN_STATES: tuple[State, ...] = ("waiting", "running", "paused")
 
+ON_HOLD = "OnHold"
+"""The `error` of documents that somebody paused: they wait for nobody's decision, at a gate neither."""
+
 WHOLE = -1
 """The position of a value that is not a list: the step returned one thing, and this is it."""
 

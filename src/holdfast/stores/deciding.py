@@ -26,6 +26,7 @@ class Deciding(NamedTuple):
     priority: int
     reuses: str | None
     cleaned: bool
+    on_hold: bool
 
     @property
     def place(self) -> Place:
@@ -47,6 +48,7 @@ def decisive(reason: str, state: State, answer: Any = None, more: Mapping[str, A
 def after_gates(plan: Plan, here: Sequence[Deciding]) -> dict[int | None, list[int]]:
     """Says where paused documents go on: at their own step, at the one after their gate, or, after the last, nowhere.
 
+    Those that were put on hold before they were parked at a gate are parked there now: nobody decided about them.
     Documents of other pipelines, and at steps that the plan lacks, are left out.
     """
     step_ids: list[int | None] = [*plan.step_ids.values(), None]
@@ -54,7 +56,7 @@ def after_gates(plan: Plan, here: Sequence[Deciding]) -> dict[int | None, list[i
     going: dict[int | None, list[int]] = defaultdict(list)
     for one in here:
         if one.pipeline_id == plan.pipeline_id and one.step_id in step_ids:
-            place = step_ids.index(one.step_id) + (one.step_id in gates)
+            place = step_ids.index(one.step_id) + (one.step_id in gates and not one.on_hold)
             going[step_ids[place]].append(one.id)
     return dict(going)
 

@@ -379,7 +379,7 @@ class Decisions(Protocol):
         answer: Any = None,
         at: Mapping[int, int] | None = None,
     ) -> list[int]:
-        """Lets paused documents go on: past the gate if they stand at one. `answer` is what their bodies may ask for.
+        """Lets paused documents go on: past the gate if they are parked at one. `answer` is what bodies may ask for.
 
         Documents at steps that the plan lacks are left alone.
         """
@@ -390,7 +390,7 @@ class Decisions(Protocol):
         """Makes paused documents dead letters."""
 
     def pause(self, document_ids: Sequence[int], *, who: str, reason: str, until: datetime | None = None) -> list[int]:
-        """Parks waiting and running documents until then, or until somebody resumes them. It costs no attempt.
+        """Puts waiting and running documents on hold until then, or until somebody resumes them. It costs no attempt.
 
         Workers that hold them cannot write any more.
         """

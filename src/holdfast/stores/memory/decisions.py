@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast.core.model import OPEN_STATES, STATES, Plan, State
+from holdfast.core.model import ON_HOLD, OPEN_STATES, STATES, Plan, State
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import DocumentRow
 from holdfast.stores.rewinds import Place, Rewinding
@@ -42,7 +42,7 @@ class Decisions(Base):
 
     def _go_on(self, plan: Plan, row: DocumentRow, now: datetime) -> DocumentRow:
         """Lets a document wait at its step, or at the one after its gate; it is done when the gate was the last."""
-        if row.step_id not in plan.gate_ids:
+        if row.step_id not in plan.gate_ids or row.error == ON_HOLD:
             return self._change(row, state="waiting", due_at=now, reason="", error="")
         step_ids = [*plan.step_ids.values()]
         later = step_ids[step_ids.index(row.step_id) + 1 :]
@@ -79,7 +79,7 @@ class Decisions(Base):
                     moves=row.moves + 1,
                     attempts=max(row.attempts - (row.state == "running"), 0),
                     reason=reason,
-                    error="",
+                    error=ON_HOLD,
                 )
                 self._decided(row, paused, "pause", who=who, now=now, detail={"reason": reason})
             return [row.id for row in here]

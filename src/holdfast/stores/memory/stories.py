@@ -7,8 +7,9 @@ from typing import Any, Unpack
 
 from holdfast.core.codec import Kept
 from holdfast.core.errors import UnknownDocument
-from holdfast.core.model import Aside, Entry, Output, Plan, Standing
+from holdfast.core.model import ON_HOLD, Aside, Entry, Output, Plan, Standing
 from holdfast.stores.memory.base import Base, by_id
+from holdfast.stores.memory.tables import DocumentRow
 from holdfast.stores.protocol import Which
 from holdfast.stores.which import as_regex, asked
 
@@ -59,7 +60,7 @@ class Stories(Base):
         now = self.now()
         with self._reading():
             here = [row for row in self._documents(plan) if row.step_id == plan.step_ids[gate]]
-            late = [(row.due_at, row) for row in here if row.state == "paused" and row.due_at and row.due_at <= now]
+            late = [(row.due_at, row) for row in here if _is_undecided(row) and row.due_at and row.due_at <= now]
         first = sorted(late, key=lambda one: (one[0], one[1].id))[:limit]
         return {row.id: row.moves for _, row in first}
 
@@ -133,3 +134,7 @@ class Stories(Base):
         with self._reading() as tables:
             named = self._batch(tables.pipelines.get(pipeline), batch)
             return list(tables.batch_journals[named.id].values()) if named else []
+
+
+def _is_undecided(row: DocumentRow) -> bool:
+    return row.state == "paused" and row.error != ON_HOLD

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from holdfast.core.model import Plan, Standing
+from holdfast.core.model import ON_HOLD, Plan, Standing
 from holdfast.core.orphans import Orphan, Strategy
 from holdfast.core.retry import SUSPECT
 from holdfast.stores.memory.base import Base
@@ -84,7 +84,7 @@ class Upkeep(Base):
         now = self.now()
         with self._writing():
             paused = [row for row in self._documents(plan) if row.state == "paused"]
-            asleep = [row for row in paused if row.step_id not in plan.gate_ids]
+            asleep = [row for row in paused if row.step_id not in plan.gate_ids or row.error == ON_HOLD]
             rested = [row for row in asleep if row.due_at is not None and row.due_at <= now]
             for row in rested:
                 self._change(row, state="waiting", reason="", error="")

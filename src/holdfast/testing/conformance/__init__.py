@@ -74,6 +74,7 @@ from holdfast.testing.conformance.limits import LimitConformance  # noqa: E402
 from holdfast.testing.conformance.liveness import LivenessConformance  # noqa: E402
 from holdfast.testing.conformance.operators import (  # noqa: E402
     EveryDecisionConformance,
+    HoldConformance,
     OperatorConformance,
     ReviewConformance,
 )
@@ -133,6 +134,7 @@ class StoreConformance(
     CancelConformance,
     RedriveConformance,
     WakeConformance,
+    HoldConformance,
     EveryDecisionConformance,
     OperatorConformance,
     ReviewConformance,
@@ -176,6 +178,7 @@ __all__ = [
     "EveryDecisionConformance",
     "ExchangeConformance",
     "FenceConformance",
+    "HoldConformance",
     "IntakeConformance",
     "IntegrityConformance",
     "JudgementConformance",

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.model import Checkpoint, Claim
+from holdfast.core.model import ON_HOLD, Checkpoint, Claim
 from holdfast.core.moves import LOST
+from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance.base import LEASE, SECOND, Conformance, Desk
 
 WHO: dict[str, Any] = {"who": "cat", "reason": "why"}
@@ -341,3 +342,35 @@ class ReviewConformance(Conformance):
         assert gated.standing().holder == ""
         assert gated.claim(limit=5) == []
         assert gated.store.next_due(gated.plan) is None
+
+
+class HoldConformance(Conformance):
+    """Being put on hold is not being asked about: undoing it decides nothing."""
+
+    def _on_hold_at_the_gate(self, gated: Desk, **more: Any) -> int:
+        """A document that waits at a gate, as after a rewind, and is put on hold before a worker parks it there."""
+        claim = gated.take_in()
+        gated.park(claim, at="review")
+        gated.store.rewind_to(gated.plan, [claim.document_id], to="review", **WHO)
+        assert gated.store.pause([claim.document_id], **WHO, **more) == [claim.document_id]
+        return claim.document_id
+
+    def test_resuming_what_was_on_hold_at_a_gate_does_not_pass_it(self, gated: Desk) -> None:
+        document_id = self._on_hold_at_the_gate(gated)
+        assert gated.store.resume(gated.plan, [document_id], **WHO) == [document_id]
+        here = gated.standing()
+        assert (here.state, here.checkpoint.step, here.error) == ("waiting", "review", "")
+
+    def test_a_hold_at_a_gate_is_no_time_to_decide(self, gated: Desk, clock: ManualClock) -> None:
+        self._on_hold_at_the_gate(gated, until=clock() + SECOND)
+        clock.advance(2 * SECOND)
+        assert gated.store.undecided(gated.plan, "review") == {}
+        assert gated.store.wake(gated.plan) == 1
+        assert gated.standing().state == "waiting"
+
+    def test_who_is_on_hold_is_found_by_it(self, gated: Desk) -> None:
+        gated.submit("b", "c")
+        gated.store.pause([gated.standing("b").id], **WHO)
+        parked = gated.claim_one()
+        gated.park(parked, at="review")
+        assert [one.key for one in gated.store.standings("reviews", state="paused", error=ON_HOLD)] == ["b"]

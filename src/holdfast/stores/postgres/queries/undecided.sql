@@ -1,8 +1,9 @@
--- Documents at a gate whose time to be decided is over.
+-- Documents at a gate whose time to be decided is over. Those that somebody put on hold only wait.
 select id, moves
   from hf_document
  where pipeline_id = %(pipeline_id)s
    and state = 'paused'
+   and error <> 'OnHold'
    and due_at <= coalesce(%(now)s::timestamptz, now())
    and step_id = %(step_id)s
  order by due_at, id
