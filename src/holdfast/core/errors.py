@@ -4,6 +4,7 @@ HoldfastError
 ├── DefinitionError        a pipeline was written wrongly; raised while it is written
 ├── PlanRefused            open documents cannot go on under the pipeline as it is written now
 ├── DuplicateKey           one submit named the same document twice
+├── BatchSealed            a sealed or closed batch takes no more documents
 ├── UnknownBatch           no batch of that name
 ├── UnknownDocument        no document of that name
 ├── CloseRefused           a batch cannot be closed yet
@@ -50,6 +51,10 @@ class PlanRefused(HoldfastError):
 
 class DuplicateKey(HoldfastError):
     """One submit named the same document twice. Its earlier, whole slices stay submitted."""
+
+
+class BatchSealed(HoldfastError):
+    """A sealed or closed batch takes no more documents. Those that it has, unchanged, are no matter."""
 
 
 class UnknownBatch(HoldfastError):
@@ -156,6 +161,6 @@ class Pause(Signal):
 
     def __init__(self, reason: str, *, until: datetime | None = None) -> None:
         super().__init__(reason)
-        if until is not None and until.tzinfo is None:
+        if until is not None and getattr(until, "tzinfo", None) is None:  # a length of time is none either
             raise ValueError("Pause(until=) needs a time with a zone, such as datetime.now(UTC) + timedelta(hours=1)")
         self.until = until

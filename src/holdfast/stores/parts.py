@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.core.errors import DuplicateKey
+from holdfast.core.errors import BatchSealed, DuplicateKey
 from holdfast.core.model import NewDocument
 
 Known = Mapping[str, tuple[Any, ...]]
@@ -86,3 +86,12 @@ def sort_out(
 def _was_named(row: tuple[Any, ...], unchanged: Unchanged, submission: int, part: int) -> bool:
     document_id, _, written_by, in_part = row
     return (written_by == submission and in_part != part) or unchanged.were_named(document_id)
+
+
+def refuse_if_sealed(pipeline: str, batch: str, state: str, *, brought: int) -> None:
+    """Raises BatchSealed when documents are brought, new or changed, to a batch that takes no more."""
+    if brought and state != "open":
+        raise BatchSealed(
+            f"batch {batch!r} of {pipeline!r} is {state}: it takes no more documents, and {brought} of these are new "
+            "or changed. Submit them to another batch; what it has is worked on with `holdfast work --drain`"
+        )

@@ -7,7 +7,6 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
-from holdfast.core.errors import StoreError
 from holdfast.core.model import OPEN_STATES, NewDocument, Plan, Receipt, State
 from holdfast.core.plan import (
     REORDERED,
@@ -21,7 +20,7 @@ from holdfast.core.plan import (
 )
 from holdfast.stores.memory.base import Base, payload_of
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, StepRow
-from holdfast.stores.parts import Judged, sort_out
+from holdfast.stores.parts import Judged, refuse_if_sealed, sort_out
 from holdfast.stores.rows import told
 
 
@@ -164,6 +163,7 @@ class Intake(Base):
             held = {key: tables.documents[found] for key, found in named.items() if found is not None}
             known = {key: (row.id, row.fingerprint, row.submission, row.part) for key, row in held.items()}
             new, changed, unchanged = sort_out(documents, known, self._unchanged, submission=submission, part=part)
+            refuse_if_sealed(plan.pipeline, batch, into.state, brought=len(new) + len(changed))
             self._take_in(plan, into, new, submission=submission, part=part, now=now)
             for one in changed:
                 self._begin_anew(plan, held[one.key], one, submission=submission, part=part, now=now)
@@ -173,8 +173,6 @@ class Intake(Base):
         """Opens a batch, or finds it."""
         batches = self._tables.batches
         batch = self._batch(plan.pipeline_id, name) or BatchRow(len(batches) + 1, plan.pipeline_id, name, now)
-        if batch.state != "open":
-            raise StoreError(f"batch {name!r} of {plan.pipeline!r} is {batch.state}: it takes no more documents")
         batches[batch.id] = batch
         return batch
 

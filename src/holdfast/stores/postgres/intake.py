@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 
 from holdfast.core.codec import encode_json
-from holdfast.core.errors import StoreError
 from holdfast.core.model import NewDocument, Plan, Receipt, State
 from holdfast.core.plan import (
     REORDERED,
@@ -20,7 +19,7 @@ from holdfast.core.plan import (
     refuse_if_sent_back,
     refuse_if_stranded,
 )
-from holdfast.stores.parts import Judged, sort_out
+from holdfast.stores.parts import Judged, refuse_if_sealed, sort_out
 from holdfast.stores.postgres.arrays import numbers, texts
 from holdfast.stores.postgres.base import SQL, Base, columns_of
 from holdfast.stores.postgres.connection import Db
@@ -77,12 +76,13 @@ class Intake(Base):
         now = self._now()
 
         def submit(db: Db) -> Receipt:
-            batch_id = self._open_batch(db, plan, batch)
+            batch_id, state = self._open_batch(db, plan, batch)
             keys = texts([document.key for document in documents])
             known = {
                 row[0]: row[1:] for row in db.execute(SQL["find_keys"], {"batch_id": batch_id, "keys": keys}).fetchall()
             }
             new, changed, unchanged = sort_out(documents, known, self._unchanged, submission=submission, part=part)
+            refuse_if_sealed(plan.pipeline, batch, state, brought=len(new) + len(changed))
             place = {
                 "pipeline_id": plan.pipeline_id,
                 "batch_id": batch_id,
@@ -102,13 +102,11 @@ class Intake(Base):
 
         return self._db.writing(submit)
 
-    def _open_batch(self, db: Db, plan: Plan, batch: str) -> int:
+    def _open_batch(self, db: Db, plan: Plan, batch: str) -> tuple[int, str]:
         named = {"pipeline_id": plan.pipeline_id, "name": batch}
         db.execute(SQL["open_batch"], named | {"now": self._now()})
         ((batch_id, state),) = db.execute(SQL["batch"], named).fetchall()
-        if state != "open":
-            raise StoreError(f"batch {batch!r} of {plan.pipeline!r} is {state}: it takes no more documents")
-        return int(batch_id)
+        return int(batch_id), state
 
 
 def _stranded(db: Db, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, Crowd]:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.batches import BatchReport, Counted, Reconciliation
-from holdfast.core.errors import CloseRefused, StoreError, UnknownBatch
+from holdfast.core.errors import BatchSealed, CloseRefused, UnknownBatch
 from holdfast.core.model import Aside, Balance, Failure, NewDocument, Plan
 from holdfast.core.plan import Shape, StepShape
 from holdfast.stores.protocol import Store
@@ -244,7 +244,7 @@ class CloseConformance(Conformance):
     def test_a_closed_batch_takes_no_documents_and_is_not_sealed_again(self, desk: Desk) -> None:
         sealed(desk, done="a")
         close(desk)
-        with pytest.raises(StoreError, match="'march' of 'papers' is closed"):
+        with pytest.raises(BatchSealed, match="'march' of 'papers' is closed"):
             desk.submit("b")
         assert not desk.store.seal("papers", "march", who="cat")
 
@@ -298,7 +298,7 @@ class ClosingConformance(Conformance):
     def test_nobody_else_can_submit_to_a_closing(self, desk: Desk, closing: Plan) -> None:
         sealed(desk, done="a")
         close(desk, closing=closing)
-        with pytest.raises(StoreError, match="is sealed"):
+        with pytest.raises(BatchSealed, match="is sealed"):
             desk.store.submit(closing, "march", [NewDocument("another")], submission=9, part=0)
 
 

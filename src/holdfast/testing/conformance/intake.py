@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.errors import CannotKeep, DuplicateKey, StoreError, UnknownBatch
+from holdfast.core.errors import BatchSealed, CannotKeep, DuplicateKey, UnknownBatch
 from holdfast.core.model import Checkpoint, NewDocument, Receipt
 from holdfast.core.moves import LOST
 from holdfast.stores.protocol import Store
@@ -170,14 +170,21 @@ class IntakeConformance(Conformance):
     def test_a_sealed_batch_takes_no_more_documents(self, desk: Desk) -> None:
         desk.submit("a")
         desk.store.seal("papers", "march", who="cat")
-        with pytest.raises(StoreError, match="'march' of 'papers' is sealed"):
+        with pytest.raises(BatchSealed, match="'march' of 'papers' is sealed"):
             desk.submit("b")
         assert desk.balance("march").expected == 1
+
+    def test_what_a_sealed_batch_has_unchanged_is_no_matter(self, desk: Desk) -> None:
+        desk.submit("a", fingerprint="1")
+        desk.store.seal("papers", "march", who="cat")
+        assert desk.submit("a", fingerprint="1").unchanged == 1
+        with pytest.raises(BatchSealed):
+            desk.submit("a", fingerprint="2")
 
     def test_a_sealed_batch_takes_no_changes(self, desk: Desk) -> None:
         desk.submit("a", fingerprint="f1")
         desk.store.seal("papers", "march", who="cat")
-        with pytest.raises(StoreError):
+        with pytest.raises(BatchSealed):
             desk.submit("a", fingerprint="f2")
         assert desk.standing().fingerprint == "f1"
 
