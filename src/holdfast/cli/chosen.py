@@ -12,13 +12,19 @@ import click
 from holdfast.cli.asked import Asked, Trouble
 from holdfast.cli.stores import known_batch, known_pipeline
 from holdfast.cli.working import Duration
-from holdfast.core.model import STATES, Standing
+from holdfast.core.batches import CLOSING
+from holdfast.core.model import STATES, Standing, State
 from holdfast.stores.protocol import Store, Which
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+FILTERS = ("batch", "state", "step", "error", "text", "idle")
+
 SLICE = 2000
 """How many documents are decided about in one transaction: few enough for workers to come in between."""
+
+Place = tuple[State, str | None]
+"""A state, and a step or any."""
 
 LOOKED_THROUGH = 10_000
 """How many of the documents that moved last are looked through for a key that is near."""
@@ -28,37 +34,51 @@ class Chosen:
     """The documents that a person means."""
 
     def __init__(self, store: Store, pipeline: str, which: Which, named: Sequence[Standing] = ()) -> None:
+        self.store = store
         self.pipeline = pipeline
         self.named = named
-        self._store = store
         self._which = which
 
     def count(self) -> int:
-        """Counts them, before anything is done."""
-        return len(self.named) or self._store.count(self.pipeline, **self._which)
+        """Counts them all, whatever becomes of them."""
+        return len(self.named) or self.store.count(self.pipeline, **self._which)
+
+    def count_in(self, places: Sequence[Place]) -> int:
+        """Counts those in these states, at these steps, of batches that are not closed: before anything is done."""
+        open_batches = [one.name for one in self.store.batches(self.pipeline) if one.state != "closed"]
+        if self.named:
+            here = [one for one in self.named if one.batch in open_batches]
+            return sum(any(_is_in(one, place) for place in places) for one in here)
+        return sum(
+            self.store.count(self.pipeline, **self._which | {"batch": batch, "state": state, "step": step})
+            for batch in open_batches
+            for state, step in places
+            if self._which.get("batch") in (None, batch)
+            and self._which.get("state") in (None, state)
+            and (step is None or self._which.get("step") in (None, step))
+        )
 
     def slices(self) -> Iterator[list[int]]:
         """Gives their numbers, a slice at a time. What is decided about one slice does not disturb the next."""
         if self.named:
-            yield [one.id for one in self.named]
+            yield sorted({one.id for one in self.named})
             return
         after = 0
-        while ids := self._store.select(self.pipeline, after=after, limit=SLICE, **self._which):
+        while ids := self.store.select(self.pipeline, after=after, limit=SLICE, **self._which):
             yield ids
             after = ids[-1]
 
     def standings(self, limit: int) -> list[Standing]:
         """Tells where the newest of them stand."""
-        return list(self.named) or self._store.standings(self.pipeline, limit=limit, **self._which)
+        return list(self.named) or self.store.standings(self.pipeline, limit=limit, **self._which)
 
 
 def choosing(command: Command) -> Command:
     """Adds the arguments that say which documents are meant; `chosen` reads them."""
     options = (
-        click.argument("keys", nargs=-1),
+        click.argument("keys", nargs=-1),  # with * or ? in one of them: all that are like it
         click.option("--pipeline", help="Only in this pipeline (its name, or its file)."),
         click.option("--batch", help="Only in this batch."),
-        click.option("--state", type=click.Choice(STATES), help="Only documents in this state."),
         click.option("--step", help="Only documents at this step."),
         click.option("--error", metavar="CLASS", help="Only documents whose last error is of this class."),
         click.option("--text", help="Only documents whose reason contains this."),
@@ -70,27 +90,42 @@ def choosing(command: Command) -> Command:
     return command
 
 
+def in_a_state(command: Command) -> Command:
+    """Adds --state, for commands that do not say themselves in which state documents have to be."""
+    return click.option("--state", type=click.Choice(STATES), help="Only documents in this state.")(command)
+
+
 def chosen(asked: Asked, store: Store, given: dict[str, Any], **always: Any) -> Chosen:
     """Finds what the arguments of `choosing` mean. `always` holds for the command, whatever is given."""
     pipeline = _pipeline(store, given["pipeline"])
     if given["batch"] and pipeline:
         known_batch(store, pipeline, given["batch"])
-    if given["keys"]:
+    narrowed = {name: given[name] for name in FILTERS if given.get(name)}
+    like = [key for key in given["keys"] if "*" in key or "?" in key]
+    if given["keys"] and not like:
+        if narrowed.keys() - {"batch"}:
+            raise Trouble(f"name documents, or describe them by --{' --'.join(narrowed)}: not both")
         named = [the_one(asked, store, key, pipeline=pipeline, batch=given["batch"]) for key in given["keys"]]
         return Chosen(store, _the_same_pipeline(named), {}, named)
-    narrowed = {name: given[name] for name in ("batch", "state", "step", "error", "text", "idle") if given[name]}
-    if not narrowed and not given["everything"]:
+    if like and len(given["keys"]) > 1:
+        raise Trouble(f"one pattern at a time: {like[0]} stands alone, or with --batch, --step and the like")
+    if not narrowed and not like and not given["everything"]:
         raise Trouble("say which documents: by their keys, by --batch, --step, --error, --text or --idle, or --all")
     if pipeline is None:
         raise Trouble(f"say which pipeline with --pipeline: {', '.join(store.pipelines())}")
-    which: Which = {**narrowed, **always}  # type: ignore[typeddict-item]
+    which: Which = {**narrowed, **({"key": like[0]} if like else {}), **always}  # type: ignore[typeddict-item]
     return Chosen(store, pipeline, which)
+
+
+def _is_in(one: Standing, place: Place) -> bool:
+    state, step = place
+    return one.state == state and step in (None, one.checkpoint.step)
 
 
 def _pipeline(store: Store, name: str | None) -> str | None:
     if name:
         return known_pipeline(store, name)
-    known = store.pipelines()
+    known = [one for one in store.pipelines() if not one.endswith(CLOSING)] or store.pipelines()
     return known[0] if len(known) == 1 else None
 
 

@@ -12,11 +12,12 @@ import msgspec
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.capsule import pack
 from holdfast.cli.chosen import Chosen, choosing, chosen, the_one
-from holdfast.cli.deciding import decide, named_and_reasoned, trying_out
-from holdfast.cli.stores import known_pipeline, store_that_exists
+from holdfast.cli.deciding import Verb, decide, named_and_reasoned, trying_out
+from holdfast.cli.stores import store_that_exists
 from holdfast.cli.story import Story
 from holdfast.cli.words import ago, count, one_line, table
 from holdfast.core.model import Standing
+from holdfast.stores.protocol import Store
 
 RATE = re.compile(r"(\d+(?:\.\d+)?)/(s|min|m|h)")
 SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
@@ -37,6 +38,10 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
         return timedelta(seconds=SECONDS[found[2]] / float(found[1]))
 
 
+REDRIVE = Verb("redriven", "they are no dead letters, or what they kept was cleaned up", (("dead", None),))
+ACCEPT = Verb("accepted", "not dead, or accepted already", (("dead", None),))
+
+
 @click.group()
 @common
 def dead() -> None:
@@ -51,14 +56,25 @@ def dead() -> None:
 def list_(asked: Asked, /, *, limit: int, **given: Any) -> None:
     """Lists dead letters, the newest first: all, or those that the options describe."""
     with store_that_exists(asked) as store:
-        names = [known_pipeline(store, given["pipeline"])] if given["pipeline"] else store.pipelines()
-        found = [chosen(asked, store, given | {"pipeline": name, "everything": True}, state="dead") for name in names]
+        found = _found(asked, store, given)
         letters = [one for documents in found for one in documents.standings(limit) if one.state == "dead"]
-        total = sum(documents.count() for documents in found)
+        total = len(letters) if given["keys"] else sum(documents.count() for documents in found)
         if asked.json:
             click.echo(msgspec.json.encode({"total": total, "dead_letters": [_listed(one) for one in letters]}))
         else:
             _tell(asked, letters, total, store.now())
+
+
+def _found(asked: Asked, store: Store, given: dict[str, Any]) -> list[Chosen]:
+    """Looks in the pipeline that is named, or in all that have the batch."""
+    if given["pipeline"] or (given["keys"] and not any(mark in key for key in given["keys"] for mark in "*?")):
+        return [chosen(asked, store, given | {"everything": True}, state="dead")]
+    names = store.pipelines()
+    if given["batch"]:
+        names = [name for name in names if any(one.name == given["batch"] for one in store.batches(name))]
+        if not names:
+            raise Trouble(f"no pipeline has a batch {given['batch']!r}; `holdfast status` tells what is there")
+    return [chosen(asked, store, given | {"pipeline": name, "everything": True}, state="dead") for name in names]
 
 
 def _listed(one: Standing) -> dict[str, Any]:
@@ -139,7 +155,7 @@ def redrive(asked: Asked, /, *, rate: timedelta, who: str, reason: str, dry_run:
             redriven += len(changed)
             return changed
 
-        decide(asked, documents, act, done="redriven", else_="they are no dead letters", dry_run=dry_run)
+        decide(asked, documents, act, REDRIVE, dry_run=dry_run)
 
 
 @dead.command()
@@ -153,7 +169,7 @@ def accept(asked: Asked, /, *, who: str, reason: str, dry_run: bool, **given: An
     with store_that_exists(asked) as store:
         documents: Chosen = chosen(asked, store, given, state="dead")
         act = lambda ids: store.accept(ids, who=who, reason=reason)  # noqa: E731
-        decide(asked, documents, act, done="accepted", else_="not dead, or accepted already", dry_run=dry_run)
+        decide(asked, documents, act, ACCEPT, dry_run=dry_run)
 
 
 dead.add_command(pack, "capsule")

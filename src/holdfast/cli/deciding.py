@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
 
 import click
 import msgspec
+from msgspec import Struct
 
 from holdfast.cli.asked import Asked, Trouble
-from holdfast.cli.chosen import Chosen
+from holdfast.cli.chosen import Chosen, Place
 from holdfast.cli.who import login
 from holdfast.cli.words import count, span
 from holdfast.core.model import Plan
 from holdfast.stores.protocol import Store
+
+WHO = "Who decides; in the journal. [env: HOLDFAST_WHO; default: you]"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decide = Callable[[list[int]], list[int]]
@@ -24,12 +28,19 @@ Decide = Callable[[list[int]], list[int]]
 def named_and_reasoned(command: Command) -> Command:
     """Adds who decides, and why: both go into the journal."""
     options = (
-        click.option("--who", default=login, help="Who decides; in the journal. [env: HOLDFAST_WHO; default: you]"),
-        click.option("--reason", required=True, help="Why; in the journal."),
+        click.option("--who", default=login, callback=not_empty, help=WHO),
+        click.option("--reason", required=True, callback=not_empty, help="Why; in the journal."),
     )
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def not_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuses a reason or a name that says nothing."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is for the journal; say something", ctx=context, param=parameter)
+    return value
 
 
 def trying_out(command: Command) -> Command:
@@ -45,33 +56,52 @@ def plan_of(store: Store, pipeline: str) -> Plan:
     return store.declare(shape)
 
 
-def decide(asked: Asked, documents: Chosen, act: Decide, *, done: str, else_: str, dry_run: bool = False) -> int:
-    """Decides about all documents that were chosen, and tells how many. Killed and repeated, it goes on.
+class Verb(Struct, frozen=True):
+    """What is done to documents, in words: "3 documents cancelled", and why others are left alone.
 
-    `done` completes the sentence "3 documents ..."; `else_` says why others were left alone.
+    `places` are the states, and steps, in which it can be done to them.
     """
+
+    done: str
+    otherwise: str
+    places: tuple[Place, ...]
+
+
+def decide(asked: Asked, documents: Chosen, act: Decide, verb: Verb, *, dry_run: bool) -> int:
+    """Decides about all documents that were chosen, and tells how many. Killed and repeated, it goes on."""
     began = monotonic()
     if dry_run:
-        return _tell_what_would_be(asked, documents, done)
-    changed = left = 0
+        return _tell_what_would_be(asked, documents, verb)
+    changed, left = 0, Counter[str]()
     for ids in documents.slices():
-        now = len(act(ids))
-        changed, left = changed + now, left + len(ids) - now
+        done = act(ids)
+        changed += len(done)
+        left += _why_left(documents, sorted({*ids} - {*done}), verb)
     seconds = monotonic() - began
     if asked.json:
-        click.echo(msgspec.json.encode({"changed": changed, "left_alone": left, "seconds": round(seconds, 3)}))
+        told = {"changed": changed, "left_alone": left.total(), "why": left, "seconds": round(seconds, 3)}
+        click.echo(msgspec.json.encode(told))
         return changed
     took = f" in {span(seconds)}" if seconds > 1 else ""
-    click.echo(f"{count(changed, 'document')} {done}{took}.")
-    if left:
-        click.echo(f"{count(left, 'document')} left alone: {else_}.")
+    click.echo(f"{count(changed, 'document')} {verb.done}{took}.")
+    for why, many in left.items():
+        click.echo(f"{count(many, 'document')} left alone: {why}.")
     return changed
 
 
-def _tell_what_would_be(asked: Asked, documents: Chosen, done: str) -> int:
-    number = documents.count()
+def _why_left(documents: Chosen, ids: list[int], verb: Verb) -> Counter[str]:
+    if not ids:
+        return Counter()
+    closed = {one.name for one in documents.store.batches(documents.pipeline) if one.state == "closed"}
+    here = documents.store.look(ids)
+    return Counter("their batch is closed" if one.batch in closed else verb.otherwise for one in here)
+
+
+def _tell_what_would_be(asked: Asked, documents: Chosen, verb: Verb) -> int:
+    number, meant = documents.count_in(verb.places), documents.count()
     if asked.json:
-        click.echo(msgspec.json.encode({"would_change": number}))
-    else:
-        click.echo(f"{count(number, 'document')} would be {done}; nothing was changed.")
+        click.echo(msgspec.json.encode({"would_change": number, "meant": meant}))
+        return number
+    others = f" {meant - number:,} would be left alone." if meant > number else ""
+    click.echo(f"{count(number, 'document')} would be {verb.done}; nothing was changed.{others}")
     return number

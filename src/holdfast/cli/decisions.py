@@ -8,20 +8,30 @@ from typing import Any
 import click
 
 from holdfast.cli.asked import Asked, Trouble, common
-from holdfast.cli.chosen import Chosen, choosing, chosen
-from holdfast.cli.deciding import decide, named_and_reasoned, plan_of, trying_out
+from holdfast.cli.chosen import FILTERS, Chosen, Place, choosing, chosen, in_a_state
+from holdfast.cli.deciding import WHO, Verb, decide, named_and_reasoned, not_empty, plan_of, trying_out
 from holdfast.cli.pipelines import load
-from holdfast.cli.stores import store_that_exists
+from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.who import login
 from holdfast.cli.words import count
 from holdfast.cli.working import Duration
-from holdfast.core.model import Plan
+from holdfast.core.model import ON_HOLD, OPEN_STATES, Plan, State
 from holdfast.engine.stale import stale_groups
 from holdfast.stores.protocol import Store, Which
 
 
+def _anywhere(*states: State) -> tuple[Place, ...]:
+    return tuple((state, None) for state in states)
+
+
+CANCEL = Verb("cancelled", "they had ended", _anywhere(*OPEN_STATES))
+PAUSE = Verb("paused", "they do not wait or run", _anywhere("waiting", "running"))
+RESUME = Verb("resumed", "they were not paused", _anywhere("paused"))
+
+
 @click.command()
 @choosing
+@in_a_state
 @named_and_reasoned
 @trying_out
 @common
@@ -34,11 +44,12 @@ def cancel(asked: Asked, /, *, who: str, reason: str, dry_run: bool, **given: An
     with store_that_exists(asked) as store:
         documents = chosen(asked, store, given)
         act = lambda ids: store.cancel(ids, who=who, reason=reason)  # noqa: E731
-        decide(asked, documents, act, done="cancelled", else_="they had ended", dry_run=dry_run)
+        decide(asked, documents, act, CANCEL, dry_run=dry_run)
 
 
 @click.command()
 @choosing
+@in_a_state
 @click.option("--for", "span", type=Duration(), help="Go on by themselves after so long, such as 2h.")
 @named_and_reasoned
 @trying_out
@@ -50,7 +61,7 @@ def pause(asked: Asked, /, *, who: str, reason: str, span: timedelta | None, dry
         until = store.now() + span if span else None
         documents = chosen(asked, store, given)
         act = lambda ids: store.pause(ids, who=who, reason=reason, until=until)  # noqa: E731
-        decide(asked, documents, act, done="paused", else_="they do not wait or run", dry_run=dry_run)
+        decide(asked, documents, act, PAUSE, dry_run=dry_run)
 
 
 @click.command()
@@ -60,17 +71,36 @@ def pause(asked: Asked, /, *, who: str, reason: str, span: timedelta | None, dry
 @common
 @click.pass_obj
 def resume(asked: Asked, /, *, who: str, reason: str, dry_run: bool, **given: Any) -> None:
-    """Lets paused documents go on, from the very item where they stopped; past the gate if they stand at one."""
+    """Lets documents go on that were paused, from the very item where they stopped.
+
+    Those that wait for a decision, at a gate or because a step asked, are left to `holdfast review`, unless they are
+    meant: by KEYS, by --step or by --error.
+    """
     with store_that_exists(asked) as store:
-        documents = chosen(asked, store, given, state="paused")
+        meant = bool(given["step"] or given["error"])
+        always = {"state": "paused"} if meant else {"state": "paused", "error": ON_HOLD}
+        documents = chosen(asked, store, given, **always)
         plan = plan_of(store, documents.pipeline)
         act = lambda ids: store.resume(plan, ids, who=who, reason=reason)  # noqa: E731
-        decide(asked, documents, act, done="resumed", else_="they were not paused", dry_run=dry_run)
+        decide(asked, documents, act, RESUME, dry_run=dry_run)
+        if not meant and not given["keys"]:
+            _tell_who_waits(asked, store, documents.pipeline, given["batch"])
+
+
+def _tell_who_waits(asked: Asked, store: Store, pipeline: str, batch: str | None) -> None:
+    """Says who is paused and was not meant: being resumed is being decided about."""
+    waiting = store.count(pipeline, batch=batch, state="paused") - store.count(
+        pipeline, batch=batch, state="paused", error=ON_HOLD
+    )
+    if waiting and not asked.json:
+        command = asked.command("review", "list", "--pipeline", pipeline)
+        click.echo(f"{count(waiting, 'document waits', 'documents wait')} for a decision: {command}")
 
 
 @click.command()
-@click.argument("priority", type=int)
+@click.argument("priority", type=click.IntRange(-(2**31), 2**31 - 1))
 @choosing
+@in_a_state
 @named_and_reasoned
 @trying_out
 @common
@@ -80,16 +110,17 @@ def priority(asked: Asked, /, *, priority: int, who: str, reason: str, dry_run: 
     with store_that_exists(asked) as store:
         documents = chosen(asked, store, given)
         act = lambda ids: store.prioritise(ids, priority=priority, who=who, reason=reason)  # noqa: E731
-        done, else_ = f"of priority {priority} now", "they had it, or have ended"
-        decide(asked, documents, act, done=done, else_=else_, dry_run=dry_run)
+        verb = Verb(f"of priority {priority}", "they had it, or have ended", _anywhere(*OPEN_STATES, "dead"))
+        decide(asked, documents, act, verb, dry_run=dry_run)
 
 
 @click.command()
 @choosing
+@in_a_state
 @click.option("--to", metavar="STEP", help="The step to go back to.")
 @click.option("--stale", metavar="PIPELINE", help="All whose work is out of date by this file, to where it is.")
-@click.option("--who", default=login, help="Who decides; in the journal. [env: HOLDFAST_WHO; default: you]")
-@click.option("--reason", help="Why; in the journal. With --stale: what changed, unless you say something else.")
+@click.option("--who", default=login, callback=not_empty, help=WHO)
+@click.option("--reason", callback=not_empty, help="Why; in the journal. [default with --stale: what changed]")
 @trying_out
 @common
 @click.pass_obj
@@ -105,6 +136,9 @@ def rewind(
         raise Trouble("say where to: --to STEP, or --stale PIPELINE.py for work that is out of date")
     with store_that_exists(asked) as store:
         if stale:
+            others = [name for name in (*FILTERS, "keys", "everything") if name != "batch" and given.get(name)]
+            if others:
+                raise Trouble("--stale finds the documents itself; only --batch may narrow it down")
             _rewind_stale(asked, store, stale, given["batch"], who=who, reason=reason, dry_run=dry_run)
             return
         if not reason:
@@ -120,16 +154,26 @@ def _rewind(
     if to not in plan.step_ids:
         raise Trouble(f"{documents.pipeline!r} has no step {to!r}; it has: {', '.join(plan.step_ids)}")
     act = lambda ids: store.rewind_to(plan, ids, to=to, who=who, reason=reason)  # noqa: E731
-    decide(asked, documents, act, done=f"rewound to {to}", else_=f"they stand before {to}", dry_run=dry_run)
+    decide(asked, documents, act, _rewinding(plan, to), dry_run=dry_run)
+
+
+def _rewinding(plan: Plan, to: str) -> Verb:
+    names = list(plan.step_ids)
+    states: tuple[State, ...] = (*OPEN_STATES, "dead", "cancelled")
+    behind = [(state, step) for state in states for step in names[names.index(to) :]]
+    otherwise = f"they stand before {to}, or what they kept was cleaned up"
+    return Verb(f"rewound to {to}", otherwise, (("done", None), *behind))
 
 
 def _rewind_stale(
     asked: Asked, store: Store, stale: str, batch: str | None, *, who: str, reason: str | None, dry_run: bool
 ) -> None:
     pipeline = load(stale).pipeline
+    if batch:
+        known_batch(store, known_pipeline(store, pipeline.name), batch)
     groups = stale_groups(store, pipeline, batch=batch)
     if not groups:
-        click.echo(f"Nothing of {pipeline.name} is out of date.")
+        click.echo('{"changed":0}' if asked.json else f"Nothing of {pipeline.name} is out of date.")
         return
     plan = store.declare(pipeline.shape())
     for group in groups:

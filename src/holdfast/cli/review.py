@@ -15,8 +15,8 @@ from holdfast.cli.deciding import named_and_reasoned, plan_of
 from holdfast.cli.stores import known_pipeline, store_that_exists
 from holdfast.cli.words import ago, count, one_line, table
 from holdfast.core.codec import encode_json
-from holdfast.core.model import Standing
-from holdfast.stores.protocol import Store
+from holdfast.core.model import ON_HOLD, Standing
+from holdfast.stores.protocol import Store, Which
 
 
 @click.group()
@@ -36,14 +36,25 @@ def list_(asked: Asked, *, pipeline: str | None, batch: str | None, gate: str | 
     """Lists what waits for a decision, the last moved first."""
     with store_that_exists(asked) as store:
         names = [known_pipeline(store, pipeline)] if pipeline else store.pipelines()
-        waiting = [
-            one for name in names for one in store.standings(name, batch=batch, step=gate, state="paused", limit=limit)
-        ]
-        total = sum(store.count(name, batch=batch, step=gate, state="paused") for name in names)
+        _refuse_unknown(store, names, batch, gate)
+        paused: Which = {"batch": batch, "step": gate, "state": "paused"}
+        on_hold: Which = {"batch": batch, "step": gate, "state": "paused", "error": ON_HOLD}
+        here = [one for name in names for one in store.standings(name, limit=limit, **paused)]
+        waiting = [one for one in here if one.error != ON_HOLD]
+        total = sum(store.count(name, **paused) - store.count(name, **on_hold) for name in names)
         if asked.json:
             click.echo(msgspec.json.encode({"total": total, "documents": [_listed(one) for one in waiting]}))
         else:
             _tell(asked, waiting, total, store.now())
+
+
+def _refuse_unknown(store: Store, names: list[str], batch: str | None, gate: str | None) -> None:
+    """Refuses names that nothing has: with nothing to decide there, a slip would look like an end."""
+    batches = {one.name for name in names for one in store.batches(name)}
+    steps = {step for name in names if (shape := store.shape(name)) for step in shape.names}
+    for what, asked_for, known in (("batch", batch, batches), ("gate or step", gate, steps)):
+        if asked_for and asked_for not in known:
+            raise Trouble(f"there is no {what} {asked_for!r}; there are: {', '.join(sorted(known)) or 'none yet'}")
 
 
 def _listed(one: Standing) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from holdfast.stores.protocol import Store
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+LONGEST = timedelta(days=36525)
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|m|h|d)?")
 
 
@@ -42,7 +43,10 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic since clic
         parts = _PART.findall(text)
         if not parts or "".join(number + unit for number, unit in parts) != text:
             self.fail(f"{value!r} is not a length of time; write 30s, 15m or 1h30m", param, ctx)
-        span = timedelta(seconds=sum(float(number) * UNITS[unit or "s"] for number, unit in parts))
+        seconds = sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
+        if seconds > LONGEST.total_seconds():
+            self.fail(f"{value!r} is longer than a hundred years", param, ctx)
+        span = timedelta(seconds=seconds)
         if span <= timedelta(0):
             self.fail("it has to be longer than nothing", param, ctx)
         return span
