@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Any, TypeVar
@@ -169,3 +170,9 @@ def _near(store: Store, key: str, pipeline: str | None) -> str:
     if near:
         return f"; near to it: {', '.join(near)}"
     return "; `holdfast status` tells what is there"
+
+
+def since(store: Store, one: Standing) -> datetime:
+    """Says since when a document is what it is: it may have died, or been parked, long after it last moved."""
+    lines = [line.at for line in store.journal(one.id) if line.verb not in ("accept", "prioritise")]
+    return max([one.moved_at, *lines])

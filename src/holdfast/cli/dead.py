@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.capsule import pack
-from holdfast.cli.chosen import Chosen, choosing, chosen, the_one
+from holdfast.cli.chosen import Chosen, choosing, chosen, since, the_one
 from holdfast.cli.deciding import Verb, decide, named_and_reasoned, trying_out
 from holdfast.cli.stores import store_that_exists
 from holdfast.cli.story import Story
@@ -60,9 +60,10 @@ def list_(asked: Asked, /, *, limit: int, **given: Any) -> None:
         letters = [one for documents in found for one in documents.standings(limit) if one.state == "dead"]
         total = len(letters) if given["keys"] else sum(documents.count() for documents in found)
         if asked.json:
-            click.echo(msgspec.json.encode({"total": total, "dead_letters": [_listed(one) for one in letters]}))
+            listed = [_listed(one, since(store, one)) for one in letters]
+            click.echo(msgspec.json.encode({"total": total, "dead_letters": listed}))
         else:
-            _tell(asked, letters, total, store.now())
+            _tell(asked, store, letters, total)
 
 
 def _found(asked: Asked, store: Store, given: dict[str, Any]) -> list[Chosen]:
@@ -77,7 +78,7 @@ def _found(asked: Asked, store: Store, given: dict[str, Any]) -> list[Chosen]:
     return [chosen(asked, store, given | {"pipeline": name, "everything": True}, state="dead") for name in names]
 
 
-def _listed(one: Standing) -> dict[str, Any]:
+def _listed(one: Standing, died_at: datetime) -> dict[str, Any]:
     return {
         "pipeline": one.pipeline,
         "batch": one.batch,
@@ -87,19 +88,21 @@ def _listed(one: Standing) -> dict[str, Any]:
         "reason": one.reason,
         "attempts": one.attempts,
         "crashes": one.crashes,
+        "died_at": died_at,
         "moved_at": one.moved_at,
         "accepted_by": one.accepted_by,
     }
 
 
-def _tell(asked: Asked, letters: list[Standing], total: int, now: datetime) -> None:
+def _tell(asked: Asked, store: Store, letters: list[Standing], total: int) -> None:
     if not letters:
         click.echo("There are no dead letters.")
         return
     more = f", the newest {len(letters):,}" if total > len(letters) else ""
     click.echo(f"{count(total, 'dead letter')}{more}:")
+    now = store.now()
     rows = [
-        [f"{one.batch}/{one.key}", f"at {one.checkpoint.step}", ago(one.moved_at, now), one_line(_why(one), 120)]
+        [f"{one.batch}/{one.key}", f"at {one.checkpoint.step}", ago(since(store, one), now), one_line(_why(one), 120)]
         for one in letters
     ]
     for line in table(rows, indent="  "):
@@ -143,10 +146,11 @@ def show(asked: Asked, *, key: str, pipeline: str | None, batch: str | None, ite
 def redrive(asked: Asked, /, *, rate: timedelta, who: str, reason: str, dry_run: bool, **given: Any) -> None:
     """Lets dead letters be tried again, from the very item where they stopped: by KEYS, by filter, or --all.
 
-    With --rate they become due one after the other; the command itself does not wait.
+    With --rate they become due one after the other; the command itself does not wait. Letters that somebody accepted
+    are left alone unless they are named.
     """
     with store_that_exists(asked) as store:
-        documents = chosen(asked, store, given, state="dead")
+        documents = chosen(asked, store, given, state="dead", accepted=False)
         redriven = 0
 
         def act(ids: list[int]) -> list[int]:

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, Trouble, common
-from holdfast.cli.chosen import the_one
+from holdfast.cli.chosen import since, the_one
 from holdfast.cli.deciding import named_and_reasoned, plan_of
 from holdfast.cli.stores import known_pipeline, store_that_exists
 from holdfast.cli.words import ago, count, one_line, table
@@ -43,9 +43,11 @@ def list_(asked: Asked, *, pipeline: str | None, batch: str | None, gate: str | 
         waiting = [one for one in here if one.error != ON_HOLD]
         total = sum(store.count(name, **paused) - store.count(name, **on_hold) for name in names)
         if asked.json:
-            click.echo(msgspec.json.encode({"total": total, "documents": [_listed(one) for one in waiting]}))
+            click.echo(
+                msgspec.json.encode({"total": total, "documents": [_listed(one, since(store, one)) for one in waiting]})
+            )
         else:
-            _tell(asked, waiting, total, store.now())
+            _tell(asked, store, waiting, total)
 
 
 def _refuse_unknown(store: Store, names: list[str], batch: str | None, gate: str | None) -> None:
@@ -57,27 +59,34 @@ def _refuse_unknown(store: Store, names: list[str], batch: str | None, gate: str
             raise Trouble(f"there is no {what} {asked_for!r}; there are: {', '.join(sorted(known)) or 'none yet'}")
 
 
-def _listed(one: Standing) -> dict[str, Any]:
+def _listed(one: Standing, parked_at: datetime) -> dict[str, Any]:
     return {
         "pipeline": one.pipeline,
         "batch": one.batch,
         "key": one.key,
         "at": one.checkpoint.step,
         "reason": one.reason,
-        "since": one.moved_at,
+        "since": parked_at,
         "until": one.due_at,
         "payload": one.payload,
     }
 
 
-def _tell(asked: Asked, waiting: list[Standing], total: int, now: datetime) -> None:
+def _tell(asked: Asked, store: Store, waiting: list[Standing], total: int) -> None:
     if not waiting:
         click.echo("Nothing waits for a decision.")
         return
     more = f", the last moved {len(waiting):,}" if total > len(waiting) else ""
     click.echo(f"{count(total, 'document waits', 'documents wait')} for a decision{more}:")
+    now = store.now()
     rows = [
-        [f"{one.batch}/{one.key}", f"at {one.checkpoint.step}", ago(one.moved_at, now), _until(one, now), one.reason]
+        [
+            f"{one.batch}/{one.key}",
+            f"at {one.checkpoint.step}",
+            ago(since(store, one), now),
+            _until(one, now),
+            one.reason,
+        ]
         for one in waiting
     ]
     for line in table(rows, indent="  "):

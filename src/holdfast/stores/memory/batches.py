@@ -120,6 +120,10 @@ class Batches(Base):
             workers=sorted({row.worker.name for row in tables.workers.values() if row.beat_at >= batch.created_at}),
         )
 
+    def _died_at(self, row: DocumentRow) -> datetime:
+        lines = self._tables.journals[row.id].values()
+        return max((line.at for line in lines if line.verb in ("fail", "reject", "reclaim")), default=row.moved_at)
+
     def _dead_letters(self, batch: BatchRow) -> list[DeadLetter]:
         dead = sorted((row for row in self._rows(batch) if row.state == "dead"), key=lambda row: row.id)
         return [
@@ -132,7 +136,7 @@ class Batches(Base):
                 row.crashes,
                 row.fingerprint,
                 row.accepted_by or "",
-                row.moved_at,
+                self._died_at(row),
             )
             for row in dead[:MOST_LISTED]
         ]

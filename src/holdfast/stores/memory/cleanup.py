@@ -95,7 +95,8 @@ class Cleanup(Base):
             return row.state == "done" and not failed and not aside
 
         def is_wanted(row: DocumentRow) -> bool:
-            if row.cleaned_at is not None or row.moved_at >= before:
+            lines = self._tables.journals[row.id].values()
+            if row.cleaned_at is not None or row.moved_at >= before or any(line.at >= before for line in lines):
                 return False
             return without_errors(row) or (with_errors and _is_over(row))
 

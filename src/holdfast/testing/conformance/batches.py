@@ -305,6 +305,15 @@ class ClosingConformance(Conformance):
 class ReportConformance(Conformance):
     """What is filed about a batch."""
 
+    def test_a_dead_letter_is_reported_with_when_it_died(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        desk.clock.advance(5 * SECOND)
+        desk.bury(claim)
+        died = desk.clock()
+        desk.clock.advance(5 * SECOND)
+        (letter,) = desk.store.report("papers", "march").dead_letters
+        assert letter.moved_at == died
+
     def test_a_report_says_what_became_of_every_dead_letter(self, desk: Desk) -> None:
         sealed(desk, done="a", dead="b")
         report = close(desk, tolerate=1.0)

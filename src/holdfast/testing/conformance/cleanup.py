@@ -177,6 +177,14 @@ class CleanupConformance(Conformance):
 class RetentionConformance(Conformance):
     """What becomes of finished documents in batches that are not closed."""
 
+    def test_what_was_decided_lately_did_not_end_long_ago(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        desk.clock.advance(2 * MONTH)
+        desk.store.cancel([claim.document_id], who="cat", reason="no")
+        assert clean_finished(desk, with_errors=True).documents == 0
+        desk.clock.advance(2 * MONTH)
+        assert clean_finished(desk, with_errors=True).documents == 1
+
     def test_what_a_finished_document_kept_goes_and_its_row_stays(self, desk: Desk) -> None:
         claim = desk.keep(desk.take_in(), '"page"')
         desk.finish(desk.advance(claim))

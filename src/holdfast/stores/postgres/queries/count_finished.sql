@@ -3,6 +3,7 @@ with found as (select d.id
                  from hf_document d
                 where d.batch_id = %(batch_id)s
                   and d.moved_at < %(before)s
+                  and not exists (select 1 from hf_journal j where j.document_id = d.id and j.at >= %(before)s)
                   and d.cleaned_at is null
                   and ((d.state = 'done'
                         and not exists (select 1 from hf_aside a where a.document_id = d.id)

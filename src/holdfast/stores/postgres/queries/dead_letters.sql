@@ -1,5 +1,7 @@
--- The dead letters of a batch, the oldest first.
-select d.key, s.name, d.error, d.reason, d.attempts, d.crashes, d.fingerprint, coalesce(d.accepted_by, ''), d.moved_at
+-- The dead letters of a batch, the oldest first, and when each died.
+select d.key, s.name, d.error, d.reason, d.attempts, d.crashes, d.fingerprint, coalesce(d.accepted_by, ''),
+       coalesce((select max(j.at) from hf_journal j where j.document_id = d.id and j.verb in ('fail', 'reject', 'reclaim')),
+                d.moved_at)
   from hf_document d
   left join hf_step s on s.id = d.step_id
  where d.pipeline_id = %(pipeline_id)s
