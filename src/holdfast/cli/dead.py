@@ -38,7 +38,7 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
         return timedelta(seconds=SECONDS[found[2]] / float(found[1]))
 
 
-REDRIVE = Verb("redriven", "they are no dead letters, or what they kept was cleaned up", (("dead", None),))
+REDRIVE = Verb("redriven", "not dead, cleaned up, or at a step that is gone: those can be rewound", (("dead", None),))
 ACCEPT = Verb("accepted", "not dead, or accepted already", (("dead", None),))
 
 

@@ -50,10 +50,10 @@ def trying_out(command: Command) -> Command:
 
 def plan_of(store: Store, pipeline: str) -> Plan:
     """Gives the plan that the pipeline has in the store."""
-    shape = store.shape(pipeline)
-    if shape is None:
+    plan = store.plan(pipeline)
+    if plan is None:
         raise Trouble(f"the pipeline {pipeline!r} was never declared")
-    return store.declare(shape)
+    return plan
 
 
 class Verb(Struct, frozen=True):

@@ -180,6 +180,9 @@ class Ledger(Protocol):
     def shape(self, pipeline: str) -> Shape | None:
         """Gives the shape that was declared last."""
 
+    def plan(self, pipeline: str) -> Plan | None:
+        """Gives the plan that was declared last, without declaring it again."""
+
     def plans(self, pipeline: str, *, batch: str | None = None) -> list[KnownPlan]:
         """Gives every plan that documents may be pinned to, with how many are, of a batch or of all, by state and step.
 
@@ -410,7 +413,7 @@ class Decisions(Protocol):
         """Lets dead letters be tried again from their checkpoints: the first after a while, the next `every` so long.
 
         Over many slices, `after` is `every` times the number of those that were redriven before. Those whose items
-        were cleaned up are left alone: they can be rewound to the first step.
+        were cleaned up, and those at a step that the pipeline no longer has, are left alone: they can be rewound.
         """
 
     def accept(self, document_ids: Sequence[int], *, who: str, reason: str) -> list[int]:

@@ -199,3 +199,10 @@ def survey(
     """Gives a survey of counts by state and step, and of dead letters by step and error."""
     documents = {(state, step): count for state, step, count in counts if count}
     return Survey(pipeline, documents, {(step, error): count for step, error, count in dead}, oldest, orphans)
+
+
+def plan_of(pipeline: str, pipeline_id: int, row: Sequence[Any]) -> Plan:
+    """Gives a plan of a row of present_plan.sql."""
+    plan_id, text, numbers = row
+    shape = msgspec.json.decode(text, type=Shape)
+    return Plan(pipeline, pipeline_id, plan_id, dict(zip(shape.names, decode_json(numbers), strict=True)), shape.gates)

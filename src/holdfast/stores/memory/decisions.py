@@ -104,7 +104,8 @@ class Decisions(Base):
     ) -> list[int]:
         now = self.now()
         with self._writing():
-            here = [row for row in self._deciding(document_ids, ["dead"]) if row.cleaned_at is None]
+            dead = [row for row in self._deciding(document_ids, ["dead"]) if row.cleaned_at is None]
+            here = [row for row in dead if row.step_id in self._plans(row.pipeline_id)[-1].step_ids]
             for place, row in enumerate(here):
                 waiting = self._change(row, state="waiting", due_at=now + after + place * every, **FORGIVEN)
                 self._decided(row, waiting, "redrive", who=who, now=now, detail={"reason": reason})

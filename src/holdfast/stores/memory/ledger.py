@@ -28,6 +28,15 @@ class Ledger(Base):
             plans = self._plans(tables.pipelines.get(pipeline))
             return plans[-1].shape if plans else None
 
+    def plan(self, pipeline: str) -> Plan | None:
+        with self._reading() as tables:
+            plans = [row for row in self._plans(tables.pipelines.get(pipeline)) if row.declared_at is not None]
+            if not plans:
+                return None
+            last = plans[-1]
+            step_ids = dict(zip(last.shape.names, last.step_ids, strict=True))
+            return Plan(pipeline, last.pipeline_id, last.id, step_ids, last.shape.gates)
+
     def plans(self, pipeline: str, *, batch: str | None = None) -> list[KnownPlan]:
         with self._reading() as tables:
             plans = self._plans(tables.pipelines.get(pipeline))

@@ -70,7 +70,9 @@ class Decisions(Base):
         after: timedelta = timedelta(0),
     ) -> list[int]:
         def kept(db: Db) -> list[int]:
-            return [one.id for one in _deciding(db, document_ids, ["dead"]) if not one.cleaned]
+            dead = [one for one in _deciding(db, document_ids, ["dead"]) if not one.cleaned]
+            present = {one.pipeline_id: _present_steps(db, one.pipeline_id) for one in dead}
+            return [one.id for one in dead if one.step_id in present[one.pipeline_id]]
 
         return self._decide("redrive", kept, "waiting", who=who, reason=reason, every=every, after=after)
 
@@ -152,6 +154,13 @@ class Decisions(Base):
 
 def _those(ids: Sequence[int], states: Sequence[State], at: Mapping[int, int] | None = None) -> Choose:
     return lambda db: [one.id for one in _deciding(db, ids, states, at)]
+
+
+def _present_steps(db: Db, pipeline_id: int) -> list[int]:
+    """The steps at which documents can go on: one that waited at another would keep every worker from starting."""
+    ((_, _, step_ids),) = db.execute(SQL["present_plan"], {"pipeline_id": pipeline_id}).fetchall()
+    steps: list[int] = decode_json(step_ids)
+    return steps
 
 
 def _deciding(

@@ -25,6 +25,7 @@ from holdfast.stores.rows import (
     at_step,
     balance,
     known_plans,
+    plan_of,
     shapes_of,
     survey,
 )
@@ -39,6 +40,11 @@ class Ledger(Base):
     def shape(self, pipeline: str) -> Shape | None:
         row = self._one("shape", pipeline=pipeline)
         return msgspec.json.decode(row[0], type=Shape) if row else None
+
+    def plan(self, pipeline: str) -> Plan | None:
+        named = self._one("pipeline", name=pipeline)
+        row = self._one("present_plan", pipeline_id=named[0]) if named else None
+        return plan_of(pipeline, named[0], row) if named and row else None
 
     def plans(self, pipeline: str, *, batch: str | None = None) -> list[KnownPlan]:
         def look(db: Db) -> tuple[dict[int, str], list[Any], list[Any]]:

@@ -72,7 +72,9 @@ class Decisions(Base):
     ) -> list[int]:
         rate = {"every": every // MICROSECOND, "after": after // MICROSECOND}
         with self._db.writing() as db:
-            ids = [one.id for one in _deciding(db, document_ids, ["dead"]) if not one.cleaned]
+            dead = [one for one in _deciding(db, document_ids, ["dead"]) if not one.cleaned]
+            present = {one.pipeline_id: _present_steps(db, one.pipeline_id) for one in dead}
+            ids = [one.id for one in dead if one.step_id in present[one.pipeline_id]]
             self._decide(db, "redrive", ids, "waiting", who=who, reason=reason, **rate)
         return ids
 
@@ -139,6 +141,13 @@ class Decisions(Base):
             asked = {"ids": encode_json(ids), "verb": verb, "who": who, "reason": reason, "now": self._now()}
             db.execute(SQL["write_decisions"], asked | {"detail": decisive(reason, state)})
             db.execute(SQL[verb], asked | more)
+
+
+def _present_steps(db: Connection, pipeline_id: int) -> list[int]:
+    """The steps at which documents can go on: one that waited at another would keep every worker from starting."""
+    _, _, step_ids = db.execute(SQL["present_plan"], {"pipeline_id": pipeline_id}).fetchone()
+    steps: list[int] = decode_json(step_ids)
+    return steps
 
 
 def _deciding(

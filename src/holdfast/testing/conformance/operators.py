@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from holdfast.core.model import ON_HOLD, Checkpoint, Claim
 from holdfast.core.moves import LOST
+from holdfast.core.plan import Shape
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.conformance.base import LEASE, SECOND, Conformance, Desk
+from holdfast.testing.conformance.base import LEASE, PAPERS, SECOND, Conformance, Desk
 
 WHO: dict[str, Any] = {"who": "cat", "reason": "why"}
 
@@ -374,3 +375,16 @@ class HoldConformance(Conformance):
         parked = gated.claim_one()
         gated.park(parked, at="review")
         assert [one.key for one in gated.store.standings("reviews", state="paused", error=ON_HOLD)] == ["b"]
+
+    def test_a_letter_at_a_step_that_is_gone_is_not_redriven_but_rewound(self, desk: Desk) -> None:
+        claim = desk.advance(desk.take_in())
+        desk.bury(claim)
+        extract, _, embed = PAPERS.steps
+        plan = desk.store.declare(Shape("papers", (extract, replace(embed, over="extract"))))
+        assert desk.store.redrive([claim.document_id], **WHO) == []
+        assert desk.store.declare(desk.store.shape("papers") or PAPERS) == plan  # workers still start
+        assert desk.store.rewind_to(plan, [claim.document_id], to="extract", **WHO) == [claim.document_id]
+
+    def test_the_plan_is_looked_up_without_declaring_it(self, desk: Desk) -> None:
+        assert desk.store.plan("papers") == desk.plan
+        assert desk.store.plan("letters") is None
