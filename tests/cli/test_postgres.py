@@ -18,3 +18,13 @@ def test_a_server_that_does_not_answer_is_told_without_the_password(holdfast: Ru
     assert result.exit_code == 3
     assert "does not answer" in result.stderr
     assert "secret" not in result.stderr
+
+
+def test_looking_at_an_empty_database_makes_nothing_in_it(holdfast: Run, postgres_url: str) -> None:
+    import psycopg
+
+    result = holdfast("dead", "list", "--store", postgres_url)
+    assert result.exit_code == 3
+    assert "has nothing of holdfast yet" in result.stderr
+    with psycopg.connect(postgres_url) as db:
+        assert db.execute("select count(*) from pg_tables where schemaname = 'public'").fetchone() == (0,)

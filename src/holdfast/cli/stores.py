@@ -47,7 +47,12 @@ def store_to_foresee(asked: Asked) -> Iterator[Store | None]:
 
 
 def refuse_missing(asked: Asked) -> None:
-    """Refuses a SQLite store whose file is not there."""
+    """Refuses a store that is not there: looking does not make one."""
+    if asked.store.startswith("postgres") and is_fresh(asked.store):
+        raise Trouble(
+            f"{asked.shown_store} has nothing of holdfast yet; make it with `holdfast run` or `holdfast migrate`",
+            code=STORE_TROUBLE,
+        )
     path = database_file(asked.store)
     if path is not None and not path.exists():
         raise Trouble(
