@@ -13,6 +13,7 @@ from holdfast.core.model import Failure
 from holdfast.core.orphans import GRACE
 from holdfast.core.plan import Shape, StepShape
 from holdfast.core.words import moment
+from holdfast.engine.hosts import this_host
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance.base import LEASE, REVIEWS, SECOND, Desk
@@ -115,7 +116,7 @@ def test_a_deadline_is_told(desk: Desk) -> None:
     told = explained(desk)
     assert told.facts["cause"] == "overdue"
     assert told.sentences[-1].endswith(
-        "`holdfast orphans papers --batch march --grace 1s --strategy requeue --reason ...`."
+        "`holdfast orphans papers a --batch march --worker ann --grace 30s --strategy requeue --reason ...`."
     )
 
 
@@ -125,6 +126,13 @@ def test_a_document_of_a_silent_worker_can_be_taken_over(desk: Desk) -> None:
     told = explained(desk)
     assert (told.facts["cause"], told.facts["alive"]) == ("silent", False)
     assert "was last heard 60 s ago and is silent or gone, so the next worker of the pipeline takes" in str(told)
+
+
+def test_taking_one_document_over_leaves_all_others_alone(desk: Desk) -> None:
+    desk.take_in()
+    desk.clock.advance(LEASE * 2)
+    only = "holdfast orphans papers a --batch march --worker ann --grace 30s --strategy requeue --reason ..."
+    assert only in str(explained(desk))
 
 
 def test_a_document_without_progress_is_told_though_its_worker_lives(desk: Desk) -> None:
@@ -262,11 +270,23 @@ def test_silent_and_overdue_documents_of_a_batch_lead_to_a_scan(desk: Desk) -> N
     desk.clock.advance(LEASE * 2)
     desk.store.beat(desk.worker)
     told = of_batch(desk).sentences
-    scan = "`holdfast orphans papers --batch march --strategy requeue --reason ...`."
+    scan = "look first: `holdfast orphans papers --batch march --grace 30s`."
     assert told[1].startswith("2 are held at step extract by a worker that is silent")
     assert told[2].startswith("1 is overdue at step extract")
     assert told[1].endswith(scan)
     assert told[2].endswith(scan)
+
+
+def test_a_worker_that_was_just_killed_here_is_silent_at_once(desk: Desk) -> None:
+    desk.submit("a", "b", "c")
+    here = desk.store.enlist(name="bob", host=this_host(), pid=2**22 + 1, born="1", lease=LEASE)
+    desk.claim(limit=2, worker=here)
+    desk.claim(limit=1)
+    desk.clock.advance(SECOND)
+    told = of_batch(desk)
+    assert told.sentences[1].startswith("2 are held at step extract by a worker that is silent (the oldest is a, ")
+    assert told.sentences[2].startswith("1 is being worked on at step extract (c, ")
+    assert [(cause["kind"], cause["documents"]) for cause in told.facts["causes"]] == [("silent", 2), ("worked on", 1)]
 
 
 def test_every_sentence_about_a_batch_says_what_to_do(desk: Desk, gated: Desk) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
+from holdfast.core.commands import WHY, about, pasteable
 from holdfast.core.model import Entry, Standing
 from holdfast.core.plan import Shape
 from holdfast.core.words import count
@@ -22,7 +23,7 @@ SHOWN = 3
 
 def plain_command(*words: str) -> str:
     """Gives a command for the default store."""
-    return shlex.join(["holdfast", *words])
+    return pasteable(words)
 
 
 class Case:
@@ -59,16 +60,18 @@ class Case:
 
     def look(self, verb: str, *more: str) -> str:
         """Gives a command that looks at this document."""
-        return f"`{self._command(verb, self.here.key, *self._which, *more)}`"
+        return f"`{self._command(*about((verb,), self.here.key, options=(*self._which, *more)))}`"
 
     def decide(self, *words: str, more: Sequence[str] = ()) -> str:
         """Gives a command that decides about this document, with a place for the reason."""
-        return f"`{self._command(*words, self.here.key, *self._which, *more, '--reason', '...')}`"
+        return f"`{self._command(*about(words, self.here.key, options=(*self._which, *more, *WHY)))}`"
 
-    def requeue(self, *more: str) -> str:
-        """Gives the command that lets the orphans of its batch wait again."""
-        where = (self.here.pipeline, "--batch", self.here.batch)
-        return f"`{self._command('orphans', *where, *more, '--strategy', 'requeue', '--reason', '...')}`"
+    def requeue(self, grace: timedelta | None = None) -> str:
+        """Gives the command that lets it wait again, and nothing else: if the same worker still does not advance it."""
+        where = ("--batch", self.here.batch, "--worker", self.here.holder)
+        patience = ("--grace", f"{grace.total_seconds():g}s") if grace else ()
+        options = (*where, *patience, "--strategy", "requeue", *WHY)
+        return f"`{self._command(*about(('orphans',), self.here.pipeline, self.here.key, options=options))}`"
 
     def brought_here(self, *verbs: str) -> Entry | None:
         """Gives the line of the journal that brought it into its state."""

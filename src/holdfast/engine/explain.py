@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -98,7 +98,7 @@ def _running(case: Case) -> None:
     _held(case, holder)
     if case.facts["alive"]:
         _held_up(case)
-        _late(case)
+        _late(case, holder.worker.lease)
 
 
 def _held(case: Case, holder: Holder) -> None:
@@ -112,9 +112,10 @@ def _held(case: Case, holder: Holder) -> None:
     held = f"Worker {worker.name} (pid {worker.pid}) holds it since {moment(since)}, {where}"
     heard = f"was last heard {ago(min(holder.beat_at, case.now), case.now)}"
     if not alive:
+        at_once = timedelta(seconds=1)
         case.say(
             f"{held}. The worker {heard} and is silent or gone, so the next worker of the pipeline takes the document "
-            f"over: {START}, or let it wait again with {case.requeue('--grace', '1s')}."
+            f"over: {START}, or let it wait again with {case.requeue(at_once if is_gone(worker) else worker.lease)}."
         )
         return
     until = f" Its step has until {moment(here.deadline_at)}." if here.deadline_at else ""
@@ -139,13 +140,13 @@ def _held_up(case: Case) -> None:
     )
 
 
-def _late(case: Case) -> None:
+def _late(case: Case, lease: timedelta) -> None:
     here, still = case.here, case.now - last_progress(case.here)
     if here.deadline_at and here.deadline_at < case.now:
         case.because("overdue")
         case.say(
             f"Its step is overdue since {moment(here.deadline_at)}, so the next worker that looks takes it over; if "
-            f"nobody does: {case.requeue('--grace', '1s')}."
+            f"nobody does: {case.requeue(lease)}."
         )
     elif still > GRACE:
         case.because("no progress", progress_at=last_progress(here))

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from holdfast.core.causes import Cause, Kind
 from holdfast.core.errors import UnknownBatch
-from holdfast.core.model import Batch
+from holdfast.core.model import Batch, Standing
+from holdfast.core.orphans import GRACE
 from holdfast.core.plan import Shape
 from holdfast.core.words import ago, count
 from holdfast.engine.case import Command, is_gate, plain_command, workers_told
 from holdfast.engine.explain import Explanation
+from holdfast.engine.orphans import gone_workers
 from holdfast.stores.protocol import Store
 
+LOOKED_THROUGH = 1000
+"""How many running documents are looked through for one that a living worker holds."""
+
+HELD: tuple[Kind, ...] = ("worked on", "full step", "overdue")
 ENDED: tuple[Kind, ...] = ("dead", "accepted", "cancelled")
 
 
@@ -35,7 +42,7 @@ class _Case:
         self.here = here
         self.now = store.now()
         self.shape: Shape | None = store.shape(here.pipeline)
-        self.causes = store.causes(here.pipeline, batch=here.name)
+        self.causes = _with_the_gone(store, here, store.causes(here.pipeline, batch=here.name))
         self.facts: dict[str, Any] = {}
         self._command = command
 
@@ -99,12 +106,16 @@ class _Case:
         these = ("--step", cause.step or "", *(("--error", cause.error) if cause.error else ()), "--reason", "...")
         return advice.format(
             explain=self._choose("explain", cause.key),
-            orphans=self._do("orphans", "--strategy", "requeue", "--reason", "..."),
+            orphans=self._do("orphans", "--grace", f"{self._lease().total_seconds():g}s"),
             review=self._choose("review", "list"),
             dead=self._choose("dead", "list"),
             redrive=self._choose("dead", "redrive", *these),
             accept=self._choose("dead", "accept", *these),
         )
+
+    def _lease(self) -> timedelta:
+        """How long workers of this pipeline may be silent: before that, what they hold is not to be taken away."""
+        return max((holder.worker.lease for holder, _ in self.store.holders(self.here.pipeline)), default=GRACE)
 
     def _closing(self) -> list[str]:
         """Says what keeps a batch from being closed when nothing in it is open any more."""
@@ -124,6 +135,51 @@ class _Case:
         return [f"What keeps the batch from being closed: {', and '.join(missing)}{advice}."]
 
 
+def _with_the_gone(store: Store, here: Batch, causes: list[Cause]) -> list[Cause]:
+    """Counts what workers of this machine hold whose processes are gone as silent before their leases are over."""
+    gone = gone_workers(store)
+    if not gone or not any(one.kind in HELD for one in causes):
+        return causes
+    orphans = store.orphans(here.pipeline, grace=timedelta(0), batch=here.name, gone=gone)
+    known = {one.step: one.documents for one in causes if one.kind == "silent"}
+    silent: dict[str | None, list[Standing]] = {}
+    for orphan in orphans:
+        if orphan.sign == "silent":
+            silent.setdefault(orphan.standing.checkpoint.step, []).append(orphan.standing)
+    for step, found in silent.items():
+        running = store.standings(here.pipeline, batch=here.name, state="running", step=step, limit=LOOKED_THROUGH)
+        numbers = {one.id for one in found}
+        held = [one for one in running if one.id not in numbers]
+        causes = _moved(causes, step, found, held, more=len(found) - known.get(step, 0))
+    return sorted(causes, key=lambda one: -one.documents)
+
+
+def _moved(
+    causes: list[Cause], step: str | None, silent: list[Standing], held: list[Standing], *, more: int
+) -> list[Cause]:
+    """Takes so many from what seems to be held, and counts them as silent. Each is named by its own oldest."""
+    left: list[Cause] = []
+    for one in causes:
+        taken = min(more, one.documents) if one.step == step and one.kind in HELD else 0
+        more -= taken
+        if one.documents > taken and not (one.step == step and one.kind == "silent"):
+            left.append(_fewer(one, one.documents - taken, held) if taken else one)
+    oldest = _oldest(silent)
+    place = (len(silent), oldest.batch, oldest.key, oldest.moved_at)
+    return [*left, Cause("silent", "running", step, "", *place)]
+
+
+def _fewer(cause: Cause, documents: int, held: list[Standing]) -> Cause:
+    if not held:
+        return msgspec.structs.replace(cause, documents=documents)
+    oldest = _oldest(held)
+    return msgspec.structs.replace(cause, documents=documents, key=oldest.key, moved_at=oldest.moved_at)
+
+
+def _oldest(documents: list[Standing]) -> Standing:
+    return min(documents, key=lambda here: (here.moved_at, here.id))
+
+
 _WORDS: dict[str, tuple[str, str]] = {
     "due": ("wait{s} for a worker at step {step}", "They are claimed by priority, then age: {explain}"),
     "stale plan": (
@@ -141,9 +197,9 @@ _WORDS: dict[str, tuple[str, str]] = {
     "worked on": ("{are} being worked on at step {step}", "Nothing has to be done; who holds the oldest: {explain}"),
     "silent": (
         "{are} held at step {step} by a worker that is silent",
-        "The next worker takes them over; without one: {orphans}",
+        "The next worker takes them over; without one, look first: {orphans}",
     ),
-    "overdue": ("{are} overdue at step {step}", "The next worker takes them over; without one: {orphans}"),
+    "overdue": ("{are} overdue at step {step}", "The next worker takes them over; without one, look first: {orphans}"),
     "full step": (
         "{are} in hand in front of step {step}, which lets only so many in at once",
         "To let more in, raise the step's limit=; who is inside: {explain}",
