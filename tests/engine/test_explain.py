@@ -6,8 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import holdfast
+from holdfast.core.damage import parked_because
 from holdfast.core.errors import UnknownBatch
 from holdfast.core.model import Failure
 from holdfast.core.orphans import GRACE
@@ -194,7 +196,7 @@ def test_a_dead_letter_is_told_with_its_reason_and_its_ways_out(desk: Desk) -> N
     assert "after 1 attempt and 0 crashes: ValueError: not a page" in told.sentences[0]
     assert "`holdfast show a`" in told.sentences[0]
     assert told.sentences[0].endswith("`holdfast dead redrive a --reason ...`.")
-    assert told.sentences[1].endswith("until somebody accepts it: `holdfast dead accept a --reason ...`.")
+    assert told.sentences[1].endswith("close --tolerate): `holdfast dead accept a --reason ...`.")
 
 
 def test_a_cancelled_document_is_told_with_who_and_why(desk: Desk) -> None:
@@ -309,7 +311,8 @@ def test_a_finished_batch_says_what_keeps_it_from_being_closed(desk: Desk) -> No
     told = of_batch(desk)
     assert told.sentences[0].startswith("1 of 2 documents of batch march are done, and nothing is open any more.")
     assert told.sentences[-1] == (
-        "What keeps the batch from being closed: 1 dead letter nobody accepted, and the batch is not sealed: "
+        "What keeps the batch from being closed: 1 dead letter nobody accepted, unless the pipeline tolerates them "
+        "(Pipeline(tolerates=), close --tolerate), and the batch is not sealed: "
         "`holdfast seal papers march --reason ...`."
     )
     assert told.facts["not_accepted"] == 1
@@ -321,6 +324,84 @@ def test_a_batch_that_is_done_and_sealed_can_be_closed(desk: Desk) -> None:
     assert of_batch(desk).sentences[-1] == (
         "Nothing keeps the batch from being closed: `holdfast close PIPELINE.py march --reason ...`."
     )
+
+
+@pytest.fixture
+def closed(desk: Desk) -> Desk:
+    """The document of the closing steps of a batch that is closed."""
+    desk.finish(desk.take_in())
+    desk.store.seal("papers", "march", who="cat")
+    last = Desk(desk.store, desk.clock, Shape("papers.closing", (StepShape("notify", "value"),)))
+    desk.store.close_batch(desk.plan, "march", who="cat", reason="all in", closing=last.plan)
+    return last
+
+
+CLOSE = "`holdfast close PIPELINE.py march`"
+
+
+def test_closing_steps_are_gone_on_with_by_closing_again(desk: Desk, closed: Desk) -> None:
+    desk.clock.advance(LEASE * 2)
+    assert of_batch(desk).sentences[-1] == f"Its closing steps are waiting at step notify. To go on with them: {CLOSE}."
+    assert of_batch(desk).facts["closing"]["state"] == "waiting"
+    for told in (explained(closed, "march"), of_batch(closed)):
+        assert f"No worker is alive: go on with {CLOSE}." in told.sentences
+        assert "holdfast work" not in str(told)
+
+
+def test_dead_closing_steps_are_redriven_before_the_batch_is_closed_again(desk: Desk, closed: Desk) -> None:
+    closed.bury(closed.claim_one())
+    redrive = "`holdfast dead redrive march --pipeline papers.closing --reason ...`"
+    for told in (of_batch(desk), of_batch(closed)):
+        assert told.sentences[-1].startswith("Its closing steps are dead at step notify: ValueError: not a page. ")
+        assert told.sentences[-1].endswith(f"To go on with them: {redrive}, then {CLOSE}.")
+    assert explained(closed, "march").sentences[-1].endswith(f"Redriven, go on with {CLOSE}.")
+
+
+def test_closing_steps_that_are_over_need_nothing(desk: Desk, closed: Desk) -> None:
+    closed.finish(closed.claim_one())
+    assert of_batch(desk).sentences[-1] == "Its closing steps are done: nothing has to be done."
+
+
+def changed(desk: Desk) -> None:
+    """Declares the same steps, the last of them in another version."""
+    *first, last = desk.shape.steps
+    desk.store.declare(replace(desk.shape, steps=(*first, replace(last, version=last.version + 1))))
+
+
+def test_work_of_an_earlier_plan_is_out_of_date(desk: Desk) -> None:
+    desk.finish(desk.take_in())
+    assert len(explained(desk).sentences) == 1
+    changed(desk)
+    last = desk.shape.names[-1]
+    told = explained(desk)
+    assert told.sentences[-1] == (
+        f"Its work is out of date: {last} changed: version 1 -> 2. To redo what is, from step {last} on: "
+        "`holdfast rewind --stale PIPELINE.py --batch march`."
+    )
+    assert told.facts["stale"]["to"] == last
+    assert f"The work of 1 document is out of date: {last} changed: version 1 -> 2: " in str(of_batch(desk))
+
+
+def test_work_of_a_closed_batch_is_never_out_of_date(desk: Desk) -> None:
+    desk.finish(desk.take_in())
+    desk.store.seal("papers", "march", who="cat")
+    desk.store.close_batch(desk.plan, "march", who="cat", reason="all in")
+    changed(desk)
+    assert "out of date" not in str(explained(desk)) + str(of_batch(desk))
+
+
+def test_a_damaged_document_is_set_back_and_not_resumed(desk: Desk) -> None:
+    reason = parked_because("it is torn", to="chunk") + ", or submit it again if its payload is gone"
+    desk.give_back(desk.take_in(), state="paused", reason=reason)
+    told = explained(desk)
+    assert "to set it back: `holdfast rewind a --to chunk --reason ...`" in str(told)
+    assert "holdfast resume" not in str(told)
+    assert (told.facts["cause"], told.facts["to"]) == ("damaged", "chunk")
+
+
+def test_a_key_that_looks_like_an_option_comes_after_dashes(desk: Desk) -> None:
+    desk.submit("-a")
+    assert "`holdfast priority --reason ... -- 10 -a`" in str(explained(desk, "-a"))
 
 
 def test_an_unknown_batch_is_refused(desk: Desk) -> None:

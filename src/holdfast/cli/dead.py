@@ -16,7 +16,9 @@ from holdfast.cli.deciding import decide, named_and_reasoned, trying_out
 from holdfast.cli.stores import known_pipeline, store_that_exists
 from holdfast.cli.story import Story
 from holdfast.cli.words import ago, count, one_line, table
+from holdfast.core.commands import about
 from holdfast.core.model import Standing
+from holdfast.engine.case import where
 
 RATE = re.compile(r"(\d+(?:\.\d+)?)/(s|min|m|h)")
 SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
@@ -58,7 +60,7 @@ def list_(asked: Asked, /, *, limit: int, **given: Any) -> None:
         if asked.json:
             click.echo(msgspec.json.encode({"total": total, "dead_letters": [_listed(one) for one in letters]}))
         else:
-            _tell(asked, letters, total, store.now())
+            _tell(asked, letters, total, store.now(), where(store, letters[0]) if letters else ())
 
 
 def _listed(one: Standing) -> dict[str, Any]:
@@ -76,7 +78,7 @@ def _listed(one: Standing) -> dict[str, Any]:
     }
 
 
-def _tell(asked: Asked, letters: list[Standing], total: int, now: datetime) -> None:
+def _tell(asked: Asked, letters: list[Standing], total: int, now: datetime, here: tuple[str, ...]) -> None:
     if not letters:
         click.echo("There are no dead letters.")
         return
@@ -90,11 +92,11 @@ def _tell(asked: Asked, letters: list[Standing], total: int, now: datetime) -> N
         click.echo(line)
     newest = letters[0]
     for word, command in (
-        ("why", ("show", newest.key)),
-        ("try again", ("redrive", newest.key, "--reason", "mended")),
-        ("accept", ("accept", newest.key, "--reason", "cannot be read")),
+        ("why", about(("dead", "show"), newest.key, options=here)),
+        ("try again", about(("dead", "redrive"), newest.key, options=(*here, "--reason", "mended"))),
+        ("accept", about(("dead", "accept"), newest.key, options=(*here, "--reason", "cannot be read"))),
     ):
-        click.echo(f"  {word + ':':10} {asked.command('dead', *command)}")
+        click.echo(f"  {word + ':':10} {asked.command(*command)}")
 
 
 def _why(one: Standing) -> str:

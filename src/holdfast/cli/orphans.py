@@ -81,8 +81,9 @@ def orphans(
         raise Trouble(f"say why with --reason, for the journal: {scan.command(asked, '--strategy', strategy, *WHY)}")
     with store_that_exists(asked) as store:
         found = scan.found(store)
-        resolving = strategy and not dry_run
-        taken = resolve_orphans(store, found, strategy=strategy, who=who, reason=reason) if resolving else []
+        taken: list[Standing] = []
+        if strategy and not dry_run:
+            taken = resolve_orphans(store, found, strategy=strategy, who=who, reason=reason)
         if asked.json:
             click.echo(_as_json(found, taken, strategy))
         elif found:

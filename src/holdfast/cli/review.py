@@ -15,7 +15,10 @@ from holdfast.cli.deciding import named_and_reasoned, plan_of
 from holdfast.cli.stores import known_pipeline, store_that_exists
 from holdfast.cli.words import ago, count, one_line, table
 from holdfast.core.codec import encode_json
+from holdfast.core.commands import about
+from holdfast.core.damage import leads_out_to
 from holdfast.core.model import Standing
+from holdfast.engine.case import where
 from holdfast.stores.protocol import Store
 
 
@@ -43,7 +46,7 @@ def list_(asked: Asked, *, pipeline: str | None, batch: str | None, gate: str | 
         if asked.json:
             click.echo(msgspec.json.encode({"total": total, "documents": [_listed(one) for one in waiting]}))
         else:
-            _tell(asked, waiting, total, store.now())
+            _tell(asked, waiting, total, store.now(), where(store, waiting[0]) if waiting else ())
 
 
 def _listed(one: Standing) -> dict[str, Any]:
@@ -59,7 +62,7 @@ def _listed(one: Standing) -> dict[str, Any]:
     }
 
 
-def _tell(asked: Asked, waiting: list[Standing], total: int, now: datetime) -> None:
+def _tell(asked: Asked, waiting: list[Standing], total: int, now: datetime, here: tuple[str, ...]) -> None:
     if not waiting:
         click.echo("Nothing waits for a decision.")
         return
@@ -71,8 +74,16 @@ def _tell(asked: Asked, waiting: list[Standing], total: int, now: datetime) -> N
     ]
     for line in table(rows, indent="  "):
         click.echo(line)
-    example = asked.command("review", "approve", waiting[0].key, "--reason", "looks good")
-    click.echo(f"  look: {asked.command('show', waiting[0].key, '--items')}\n  decide: {example}")
+    first = waiting[0]
+    click.echo(f"  look: {asked.command(*about(('show',), first.key, options=(*here, '--items')))}")
+    click.echo(f"  decide: {asked.command(*_decision(first, here))}")
+
+
+def _decision(first: Standing, here: tuple[str, ...]) -> tuple[str, ...]:
+    """Gives the words of the command that decides: one that is damaged would only be parked again if approved."""
+    if to := leads_out_to(first.reason):
+        return about(("rewind",), first.key, options=(*here, "--to", to, "--reason", "damaged"))
+    return about(("review", "approve"), first.key, options=(*here, "--reason", "looks good"))
 
 
 def _until(one: Standing, now: datetime) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from holdfast.core.commands import WHY, about, pasteable
+from holdfast.core.batches import CLOSING
+from holdfast.core.commands import FILE, WHY, about, pasteable
 from holdfast.core.model import Entry, Standing
 from holdfast.core.plan import Shape
 from holdfast.core.words import count
@@ -37,8 +38,7 @@ class Case:
         self.sentences: list[str] = []
         self.facts: dict[str, Any] = {}
         self._command = command
-        alike = len(store.find(here.key)) > 1
-        self._which = ["--pipeline", here.pipeline, "--batch", here.batch] if alike else []
+        self._which = where(store, here)
 
     @property
     def step(self) -> str:
@@ -49,6 +49,16 @@ class Case:
     def stands_at_a_gate(self) -> bool:
         """Whether its step is a gate."""
         return is_gate(self.shape, self.step)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it is the document of a batch's closing steps."""
+        return self.here.pipeline.endswith(CLOSING)
+
+    @property
+    def start(self) -> str:
+        """Says how somebody comes to work on it."""
+        return start_of(self.here.pipeline, self.here.batch, self._command)
 
     def say(self, sentence: str) -> None:
         """Says one more sentence."""
@@ -73,6 +83,10 @@ class Case:
         options = (*where, *patience, "--strategy", "requeue", *WHY)
         return f"`{self._command(*about(('orphans',), self.here.pipeline, self.here.key, options=options))}`"
 
+    def redo(self) -> str:
+        """Gives the command that has stale work of its batch redone."""
+        return f"`{self._command('rewind', '--stale', FILE, '--batch', self.here.batch)}`"
+
     def brought_here(self, *verbs: str) -> Entry | None:
         """Gives the line of the journal that brought it into its state."""
         for entry in reversed(self.store.journal(self.here.id)):
@@ -82,24 +96,37 @@ class Case:
         return None
 
 
+def where(store: Store, here: Standing) -> tuple[str, ...]:
+    """Gives the options that a command needs to mean this document: none while no other has its key."""
+    alike = len(store.find(here.key)) > 1
+    return ("--pipeline", here.pipeline, "--batch", here.batch) if alike else ()
+
+
 def is_gate(shape: Shape | None, step: str | None) -> bool:
     """Answers whether a step is a gate."""
     return shape is not None and any(one.kind == "gate" and one.name == step for one in shape.steps)
 
 
-def workers_told(store: Store, pipeline: str, facts: dict[str, Any]) -> str:
+def start_of(pipeline: str, batch: str, command: Command) -> str:
+    """Says how somebody comes to work on a pipeline: closing steps are done by closing again."""
+    if pipeline.endswith(CLOSING):
+        return f"go on with `{command(*about(('close',), FILE, batch))}`"
+    return START
+
+
+def workers_told(store: Store, pipeline: str, facts: dict[str, Any], *, start: str = START) -> str:
     """Says whether anybody is there to work on the documents of a pipeline that wait."""
     alive = [worker for worker, _, stale in store.workers() if not stale and not is_gone(worker)]
     facts["workers_alive"] = len(alive)
     if not alive:
-        return f"No worker is alive: {START}."
+        return f"No worker is alive: {start}."
     numbers = {worker.id for worker in alive}
     busy = sum(documents for holder, documents in store.holders(pipeline) if holder.worker.id in numbers)
     facts["worked_on"] = busy
     are = "1 worker is" if len(alive) == 1 else f"{len(alive):,} workers are"
     if not busy:
-        return f"{are} alive, with nothing of {pipeline} in hand: if none of them works on it, {START}."
-    return f"{are} alive, with {count(busy, 'document')} of {pipeline} in hand; to go faster, {START} as well."
+        return f"{are} alive, with nothing of {pipeline} in hand: if none of them works on it, {start}."
+    return f"{are} alive, with {count(busy, 'document')} of {pipeline} in hand; to go faster, {start} as well."
 
 
 def named(keys: Sequence[str]) -> str:

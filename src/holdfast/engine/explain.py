@@ -9,11 +9,13 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.core.causes import Holder
+from holdfast.core.damage import leads_out_to
 from holdfast.core.model import Standing
 from holdfast.core.orphans import GRACE, last_progress
 from holdfast.core.retry import SUSPECT
+from holdfast.core.stale import differences
 from holdfast.core.words import ago, count, moment, one_line, place, span
-from holdfast.engine.case import START, Case, Command, named, plain_command, workers_told
+from holdfast.engine.case import Case, Command, named, plain_command, workers_told
 from holdfast.engine.hosts import is_gone
 from holdfast.stores.protocol import Store
 
@@ -55,7 +57,7 @@ def _waiting(case: Case) -> None:
         _put_off(case, here.due_at)
     else:
         _queued(case, since=here.due_at or here.moved_at)
-        case.say(workers_told(case.store, here.pipeline, case.facts))
+        case.say(workers_told(case.store, here.pipeline, case.facts, start=case.start))
 
 
 def _put_off(case: Case, due: datetime) -> None:
@@ -112,10 +114,10 @@ def _held(case: Case, holder: Holder) -> None:
     held = f"Worker {worker.name} (pid {worker.pid}) holds it since {moment(since)}, {where}"
     heard = f"was last heard {ago(min(holder.beat_at, case.now), case.now)}"
     if not alive:
-        at_once = timedelta(seconds=1)
+        requeue = case.requeue(timedelta(seconds=1) if is_gone(worker) else worker.lease)
         case.say(
             f"{held}. The worker {heard} and is silent or gone, so the next worker of the pipeline takes the document "
-            f"over: {START}, or let it wait again with {case.requeue(at_once if is_gone(worker) else worker.lease)}."
+            f"over: {case.start}, or let it wait again with {requeue}."
         )
         return
     until = f" Its step has until {moment(here.deadline_at)}." if here.deadline_at else ""
@@ -171,6 +173,13 @@ def _paused(case: Case) -> None:
             f"It waits at the gate {case.step} since {moment(since)} for a person to decide; {unless}"
             f"{case.decide('review', 'approve')} or {case.decide('review', 'reject')}."
         )
+    elif to := leads_out_to(here.reason):
+        case.because("damaged", to=to)
+        case.say(
+            f"It is parked at step {case.step} since {moment(since)}: {one_line(here.reason, 500)}. To look: "
+            f"{case.look('show', '--items')}; to set it back: {case.decide('rewind', more=('--to', to))}. Resumed, it "
+            "would be parked again."
+        )
     elif cause == "until":
         case.say(
             f"It is paused at step {case.step} since {moment(since)}{by}{why}. It goes on by itself {later}; earlier "
@@ -197,8 +206,13 @@ def _dead(case: Case) -> None:
     )
     if here.accepted_by:
         case.say(f"It was accepted by {here.accepted_by}, so its batch can be closed with it: nothing has to be done.")
+    elif case.is_closing:
+        case.say(f"Its batch is closed, and it is what is left of it: the closing steps. Redriven, {case.start}.")
     else:
-        case.say(f"It keeps its batch from being closed until somebody accepts it: {case.decide('dead', 'accept')}.")
+        case.say(
+            "It keeps its batch from being closed until somebody accepts it, unless the pipeline tolerates it "
+            f"(Pipeline(tolerates=), close --tolerate): {case.decide('dead', 'accept')}."
+        )
 
 
 def _cancelled(case: Case) -> None:
@@ -219,6 +233,20 @@ def _done(case: Case) -> None:
         f"It is done since {moment(here.moved_at)}, {ago(here.moved_at, case.now)}, after "
         f"{count(here.checkpoint.moves, 'move')}{as_which}{cleaned}. What it kept: {case.look('show', '--items')}."
     )
+    _out_of_date(case)
+
+
+def _out_of_date(case: Case) -> None:
+    """Work of an earlier plan stays as it is until somebody has it redone. What is settled stays for good."""
+    here, made_under = case.here, case.store.shape_of(case.here.plan_id)
+    if made_under is None or case.shape is None or here.cleaned_at:
+        return
+    differing = [one for one in differences(made_under, case.shape) if one.to]
+    closed = [one.name for one in case.store.batches(here.pipeline) if one.state == "closed"] if differing else []
+    if differing and here.batch not in closed:
+        why = "; ".join(one.why for one in differing)
+        case.facts["stale"] = {"why": why, "to": differing[0].to}
+        case.say(f"Its work is out of date: {why}. To redo what is, from step {differing[0].to} on: {case.redo()}.")
 
 
 _TOLD: dict[str, Callable[[Case], None]] = {
