@@ -56,7 +56,7 @@ def test_a_waiting_document_without_a_living_worker_says_so(desk: Desk) -> None:
     desk.submit("a")
     desk.clock.advance(LEASE * 2)
     told = explained(desk)
-    assert told.sentences[1] == "No worker is alive: start one with `holdfast work` and the pipeline's file."
+    assert told.sentences[1] == "No worker is alive: start one with `holdfast work PIPELINE.py`."
     assert told.facts["workers_alive"] == 0
 
 
@@ -402,6 +402,12 @@ def test_a_damaged_document_is_set_back_and_not_resumed(desk: Desk) -> None:
 def test_a_key_that_looks_like_an_option_comes_after_dashes(desk: Desk) -> None:
     desk.submit("-a")
     assert "`holdfast priority --reason ... -- 10 -a`" in str(explained(desk, "-a"))
+
+
+def test_a_priority_below_nothing_looks_like_an_option_too(desk: Desk) -> None:
+    desk.submit("a")
+    desk.store.prioritise([desk.standing().id], priority=-20, who="cat", reason="later")
+    assert "`holdfast priority --reason ... -- -10 a`" in str(explained(desk))
 
 
 def test_an_unknown_batch_is_refused(desk: Desk) -> None:

@@ -17,7 +17,6 @@ from holdfast.stores.protocol import Store
 Command = Callable[..., str]
 """Gives a command that a person can paste, from its words."""
 
-START = "start one with `holdfast work` and the pipeline's file"
 SHOWN = 3
 """How many documents are named where many could be."""
 
@@ -76,6 +75,10 @@ class Case:
         """Gives a command that decides about this document, with a place for the reason."""
         return f"`{self._command(*about(words, self.here.key, options=(*self._which, *more, *WHY)))}`"
 
+    def prioritise(self, priority: int) -> str:
+        """Gives the command that gives it another priority, which may be below nothing."""
+        return f"`{self._command(*about(('priority',), str(priority), self.here.key, options=(*self._which, *WHY)))}`"
+
     def requeue(self, grace: timedelta | None = None) -> str:
         """Gives the command that lets it wait again, and nothing else: if the same worker still does not advance it."""
         where = ("--batch", self.here.batch, "--worker", self.here.holder)
@@ -111,10 +114,10 @@ def start_of(pipeline: str, batch: str, command: Command) -> str:
     """Says how somebody comes to work on a pipeline: closing steps are done by closing again."""
     if pipeline.endswith(CLOSING):
         return f"go on with `{command(*about(('close',), FILE, batch))}`"
-    return START
+    return f"start one with `{command('work', FILE)}`"
 
 
-def workers_told(store: Store, pipeline: str, facts: dict[str, Any], *, start: str = START) -> str:
+def workers_told(store: Store, pipeline: str, facts: dict[str, Any], *, start: str) -> str:
     """Says whether anybody is there to work on the documents of a pipeline that wait."""
     alive = [worker for worker, _, stale in store.workers() if not stale and not is_gone(worker)]
     facts["workers_alive"] = len(alive)

@@ -87,7 +87,7 @@ def _queued(case: Case, *, since: datetime) -> None:
     before = "1 document comes" if ahead == 1 else f"{count(ahead, 'document')} come"
     case.say(
         f"It waits for a worker at step {case.step}, due since {moment(since)}: {before} before it, by priority, then "
-        f"age. To move it up: {case.decide('priority', str(here.priority + 10))}."
+        f"age. To move it up: {case.prioritise(here.priority + 10)}."
     )
 
 
