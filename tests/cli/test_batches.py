@@ -142,7 +142,7 @@ def test_a_refused_close_says_what_is_missing_and_changes_nothing(holdfast: Run,
     holdfast("run", "papers.py", "docs")
     result = holdfast("close", "papers.py", "default")
     assert result.exit_code == 1
-    assert "it is open: seal it first, holdfast seal papers default" in result.stderr
+    assert "it is open: seal it first\n    holdfast seal papers default" in result.stderr
     assert "1 dead letter not accepted: docs/bad.txt" in result.stderr
     assert "open" in holdfast("status").stdout
 
@@ -175,12 +175,19 @@ def test_closing_steps_run_once_and_again_only_where_they_stopped(holdfast: Run,
     assert "default is closed, its closing steps are dead at notify: OSError: no mail today" in status
     assert json.loads(holdfast("status", "--json").stdout)["pipelines"][0]["batches"][0]["closing"]["step"] == "notify"
     (folder / "no-mail").unlink()
-    sql("update hf_document set state = 'waiting', due_at = moved_at, attempts = 0 where key = 'default'")
+    redrive = "holdfast dead redrive default --pipeline papers.closing --reason ..."
+    assert f"{redrive}\n  holdfast close papers.py default\n" in result.stdout
+    assert f"go on: {redrive}\n    go on: holdfast close PIPELINE.py default\n" in status
+    kept = holdfast("cleanup", "--dry-run").stdout
+    assert "papers/default is closed, and stays until its closing steps are over. They are dead at notify" in kept
+    assert redrive in kept
+    assert json.loads(holdfast("cleanup", "--dry-run", "--json").stdout)["kept"][0]["closing"] == "dead"
+    assert "1 document redriven" in holdfast(*redrive.split()[1:]).stdout
     for _ in range(2):
         again = holdfast("close", "papers.py", "default")
         assert (again.exit_code, "Its closing steps are done." in again.stdout) == (0, True)
     assert sql("select * from notices") == [("default", 2)]
-    assert "closing steps" not in holdfast("status").stdout
+    assert "closing steps" not in holdfast("status").stdout + holdfast("cleanup", "--dry-run").stdout
 
 
 def test_the_report_of_a_closed_batch_stays_when_it_was_cleaned_up(holdfast: Run, folder: Path, bad: None) -> None:
@@ -209,7 +216,7 @@ def test_stale_batches_are_listed_with_the_commands_that_end_them(holdfast: Run)
     holdfast("submit", "papers.py", "docs", "--batch", "march")
     result = holdfast("cleanup", "--stale", "1ms")
     said = words(result)
-    assert any(line.startswith("papers/march is open, and nothing has moved since") for line in said)
-    assert "2 open, see why: holdfast explain papers --batch march" in said
-    assert "close it: holdfast close papers.py march" in said
+    assert any(line.startswith("papers/march is open, and nothing has moved for") for line in said)
+    assert "2 open, see why: holdfast explain --pipeline papers --batch march" in said
+    assert "close it: holdfast close PIPELINE.py march" in said
     assert sql("select count(*) from hf_document") == [(2,)]

@@ -11,7 +11,7 @@ def test_a_document_is_explained(holdfast: Run) -> None:
     told = holdfast("explain", "docs/b.txt").stdout
     assert "It waits for a worker at step extract" in told
     assert "1 document comes before it" in told
-    assert "No worker is alive: start one with `holdfast work` and the pipeline's file." in told
+    assert "No worker is alive: start one with `holdfast work PIPELINE.py`." in told
 
 
 def test_a_dead_letter_is_explained_with_commands_for_the_same_store(holdfast: Run, folder: Path) -> None:

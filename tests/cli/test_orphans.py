@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,7 +43,9 @@ def test_orphans_are_listed_with_where_and_why(holdfast: Run, night: Desk) -> No
 
 
 def test_nothing_is_an_orphan_within_the_grace(holdfast: Run, night: Desk) -> None:
-    assert "No orphans" in holdfast("orphans", "--grace", "4h").stdout
+    told = holdfast("orphans", "papers", "--grace", "4h").stdout
+    assert told.startswith("No orphans older than 4 h 00 min.\n3 are orphans since less; to list: ")
+    assert "3 orphans." in holdfast(*shlex.split(told.splitlines()[1].partition("holdfast ")[2])).stdout
     assert "No orphans" in holdfast("orphans", "--grace", "4h", "--strategy", "fail", "--reason", "x").stdout
     assert states(night.store) == ["running"] * 3
 
@@ -65,6 +68,21 @@ def test_a_strategy_resolves_the_orphans_of_a_batch(holdfast: Run, night: Desk, 
     assert (entry.verb, entry.who, entry.detail["reason"]) == ("reclaim", "cat", "night")
     assert (entry.detail["was"], entry.detail["state"]) == ("running", state)
     assert "No orphans" in holdfast(*words).stdout
+
+
+def test_only_what_is_named_is_taken(holdfast: Run, night: Desk) -> None:
+    how = ("--strategy", "requeue", "--reason", "night")
+    assert "No orphans" in holdfast("orphans", "papers", "b", "--worker", "bob", *how).stdout
+    assert states(night.store) == ["running"] * 3
+    assert "1 of 1 orphan is now waiting again." in holdfast("orphans", "papers", "b", "--worker", "ann", *how).stdout
+    assert states(night.store) == ["running", "waiting", "running"]
+    assert "2 of 2 orphans are now" in holdfast("orphans", "--worker", "ann", *how).stdout
+
+
+def test_what_is_advised_for_named_documents_is_about_them_only(holdfast: Run, night: Desk) -> None:
+    told = holdfast("orphans", "papers", "a", "--batch", "march", "--worker", "ann", "--grace", "1m").stdout
+    advised = "holdfast orphans papers a --batch march --worker ann --grace 60s --strategy requeue --reason ..."
+    assert told.splitlines()[-1].endswith(advised)
 
 
 def test_who_decides_is_known_from_the_environment(holdfast: Run, night: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -117,6 +118,17 @@ def test_a_share_of_its_own_goes_before_the_pipelines(store: Store, papers: hold
     with pytest.raises(holdfast.CloseRefused, match="1 dead letter not accepted: bad"):
         holdfast.close(papers, store, batch="march", who="cat", tolerate=0.0)
     assert holdfast.close(papers, store, batch="march", who="cat").state == "closed"
+
+
+def test_a_refused_close_leaves_nothing_behind(store: Store, papers: holdfast.Pipeline) -> None:
+    papers.closing(name="notify")(lambda doc: None)
+    ready(papers, store, "a", "bad")
+    with pytest.raises(holdfast.CloseRefused, match="1 dead letter not accepted: bad") as refused:
+        holdfast.close(papers, store, batch="march", who="cat", tolerate=0.0)
+    assert store.pipelines() == ["papers"]
+    assert pickle.loads(pickle.dumps(refused.value)).refusal == refused.value.refusal
+    holdfast.close(papers, store, batch="march", who="cat")
+    assert store.pipelines() == ["papers", "papers.closing"]
 
 
 def test_a_share_is_between_nothing_and_all() -> None:

@@ -6,13 +6,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import holdfast
+from holdfast.core.damage import parked_because
 from holdfast.core.errors import UnknownBatch
 from holdfast.core.model import Failure
 from holdfast.core.orphans import GRACE
 from holdfast.core.plan import Shape, StepShape
 from holdfast.core.words import moment
+from holdfast.engine.hosts import this_host
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance.base import LEASE, REVIEWS, SECOND, Desk
@@ -53,7 +56,7 @@ def test_a_waiting_document_without_a_living_worker_says_so(desk: Desk) -> None:
     desk.submit("a")
     desk.clock.advance(LEASE * 2)
     told = explained(desk)
-    assert told.sentences[1] == "No worker is alive: start one with `holdfast work` and the pipeline's file."
+    assert told.sentences[1] == "No worker is alive: start one with `holdfast work PIPELINE.py`."
     assert told.facts["workers_alive"] == 0
 
 
@@ -115,7 +118,7 @@ def test_a_deadline_is_told(desk: Desk) -> None:
     told = explained(desk)
     assert told.facts["cause"] == "overdue"
     assert told.sentences[-1].endswith(
-        "`holdfast orphans papers --batch march --grace 1s --strategy requeue --reason ...`."
+        "`holdfast orphans papers a --batch march --worker ann --grace 30s --strategy requeue --reason ...`."
     )
 
 
@@ -125,6 +128,13 @@ def test_a_document_of_a_silent_worker_can_be_taken_over(desk: Desk) -> None:
     told = explained(desk)
     assert (told.facts["cause"], told.facts["alive"]) == ("silent", False)
     assert "was last heard 60 s ago and is silent or gone, so the next worker of the pipeline takes" in str(told)
+
+
+def test_taking_one_document_over_leaves_all_others_alone(desk: Desk) -> None:
+    desk.take_in()
+    desk.clock.advance(LEASE * 2)
+    only = "holdfast orphans papers a --batch march --worker ann --grace 30s --strategy requeue --reason ..."
+    assert only in str(explained(desk))
 
 
 def test_a_document_without_progress_is_told_though_its_worker_lives(desk: Desk) -> None:
@@ -186,7 +196,7 @@ def test_a_dead_letter_is_told_with_its_reason_and_its_ways_out(desk: Desk) -> N
     assert "after 1 attempt and 0 crashes: ValueError: not a page" in told.sentences[0]
     assert "`holdfast show a`" in told.sentences[0]
     assert told.sentences[0].endswith("`holdfast dead redrive a --reason ...`.")
-    assert told.sentences[1].endswith("until somebody accepts it: `holdfast dead accept a --reason ...`.")
+    assert told.sentences[1].endswith("close --tolerate): `holdfast dead accept a --reason ...`.")
 
 
 def test_a_cancelled_document_is_told_with_who_and_why(desk: Desk) -> None:
@@ -262,11 +272,23 @@ def test_silent_and_overdue_documents_of_a_batch_lead_to_a_scan(desk: Desk) -> N
     desk.clock.advance(LEASE * 2)
     desk.store.beat(desk.worker)
     told = of_batch(desk).sentences
-    scan = "`holdfast orphans papers --batch march --strategy requeue --reason ...`."
+    scan = "look first: `holdfast orphans papers --batch march --grace 30s`."
     assert told[1].startswith("2 are held at step extract by a worker that is silent")
     assert told[2].startswith("1 is overdue at step extract")
     assert told[1].endswith(scan)
     assert told[2].endswith(scan)
+
+
+def test_a_worker_that_was_just_killed_here_is_silent_at_once(desk: Desk) -> None:
+    desk.submit("a", "b", "c")
+    here = desk.store.enlist(name="bob", host=this_host(), pid=2**22 + 1, born="1", lease=LEASE)
+    desk.claim(limit=2, worker=here)
+    desk.claim(limit=1)
+    desk.clock.advance(SECOND)
+    told = of_batch(desk)
+    assert told.sentences[1].startswith("2 are held at step extract by a worker that is silent (the oldest is a, ")
+    assert told.sentences[2].startswith("1 is being worked on at step extract (c, ")
+    assert [(cause["kind"], cause["documents"]) for cause in told.facts["causes"]] == [("silent", 2), ("worked on", 1)]
 
 
 def test_every_sentence_about_a_batch_says_what_to_do(desk: Desk, gated: Desk) -> None:
@@ -289,7 +311,8 @@ def test_a_finished_batch_says_what_keeps_it_from_being_closed(desk: Desk) -> No
     told = of_batch(desk)
     assert told.sentences[0].startswith("1 of 2 documents of batch march are done, and nothing is open any more.")
     assert told.sentences[-1] == (
-        "What keeps the batch from being closed: 1 dead letter nobody accepted, and the batch is not sealed: "
+        "What keeps the batch from being closed: 1 dead letter nobody accepted, unless the pipeline tolerates them "
+        "(Pipeline(tolerates=), close --tolerate), and the batch is not sealed: "
         "`holdfast seal papers march --reason ...`."
     )
     assert told.facts["not_accepted"] == 1
@@ -301,6 +324,90 @@ def test_a_batch_that_is_done_and_sealed_can_be_closed(desk: Desk) -> None:
     assert of_batch(desk).sentences[-1] == (
         "Nothing keeps the batch from being closed: `holdfast close PIPELINE.py march --reason ...`."
     )
+
+
+@pytest.fixture
+def closed(desk: Desk) -> Desk:
+    """The document of the closing steps of a batch that is closed."""
+    desk.finish(desk.take_in())
+    desk.store.seal("papers", "march", who="cat")
+    last = Desk(desk.store, desk.clock, Shape("papers.closing", (StepShape("notify", "value"),)))
+    desk.store.close_batch(desk.plan, "march", who="cat", reason="all in", closing=last.plan)
+    return last
+
+
+CLOSE = "`holdfast close PIPELINE.py march`"
+
+
+def test_closing_steps_are_gone_on_with_by_closing_again(desk: Desk, closed: Desk) -> None:
+    desk.clock.advance(LEASE * 2)
+    assert of_batch(desk).sentences[-1] == f"Its closing steps are waiting at step notify. To go on with them: {CLOSE}."
+    assert of_batch(desk).facts["closing"]["state"] == "waiting"
+    for told in (explained(closed, "march"), of_batch(closed)):
+        assert f"No worker is alive: go on with {CLOSE}." in told.sentences
+        assert "holdfast work" not in str(told)
+
+
+def test_dead_closing_steps_are_redriven_before_the_batch_is_closed_again(desk: Desk, closed: Desk) -> None:
+    closed.bury(closed.claim_one())
+    redrive = "`holdfast dead redrive march --pipeline papers.closing --reason ...`"
+    for told in (of_batch(desk), of_batch(closed)):
+        assert told.sentences[-1].startswith("Its closing steps are dead at step notify: ValueError: not a page. ")
+        assert told.sentences[-1].endswith(f"To go on with them: {redrive}, then {CLOSE}.")
+    assert explained(closed, "march").sentences[-1].endswith(f"Redriven, go on with {CLOSE}.")
+
+
+def test_closing_steps_that_are_over_need_nothing(desk: Desk, closed: Desk) -> None:
+    closed.finish(closed.claim_one())
+    assert of_batch(desk).sentences[-1] == "Its closing steps are done: nothing has to be done."
+
+
+def changed(desk: Desk) -> None:
+    """Declares the same steps, the last of them in another version."""
+    *first, last = desk.shape.steps
+    desk.store.declare(replace(desk.shape, steps=(*first, replace(last, version=last.version + 1))))
+
+
+def test_work_of_an_earlier_plan_is_out_of_date(desk: Desk) -> None:
+    desk.finish(desk.take_in())
+    assert len(explained(desk).sentences) == 1
+    changed(desk)
+    last = desk.shape.names[-1]
+    told = explained(desk)
+    assert told.sentences[-1] == (
+        f"Its work is out of date: {last} changed: version 1 -> 2. To redo what is, from step {last} on: "
+        "`holdfast rewind --stale PIPELINE.py --batch march`."
+    )
+    assert told.facts["stale"]["to"] == last
+    assert f"The work of 1 document is out of date: {last} changed: version 1 -> 2: " in str(of_batch(desk))
+
+
+def test_work_of_a_closed_batch_is_never_out_of_date(desk: Desk) -> None:
+    desk.finish(desk.take_in())
+    desk.store.seal("papers", "march", who="cat")
+    desk.store.close_batch(desk.plan, "march", who="cat", reason="all in")
+    changed(desk)
+    assert "out of date" not in str(explained(desk)) + str(of_batch(desk))
+
+
+def test_a_damaged_document_is_set_back_and_not_resumed(desk: Desk) -> None:
+    reason = parked_because("it is torn", to="chunk") + ", or submit it again if its payload is gone"
+    desk.give_back(desk.take_in(), state="paused", reason=reason)
+    told = explained(desk)
+    assert "to set it back: `holdfast rewind a --to chunk --reason ...`" in str(told)
+    assert "holdfast resume" not in str(told)
+    assert (told.facts["cause"], told.facts["to"]) == ("damaged", "chunk")
+
+
+def test_a_key_that_looks_like_an_option_comes_after_dashes(desk: Desk) -> None:
+    desk.submit("-a")
+    assert "`holdfast priority --reason ... -- 10 -a`" in str(explained(desk, "-a"))
+
+
+def test_a_priority_below_nothing_looks_like_an_option_too(desk: Desk) -> None:
+    desk.submit("a")
+    desk.store.prioritise([desk.standing().id], priority=-20, who="cat", reason="later")
+    assert "`holdfast priority --reason ... -- -10 a`" in str(explained(desk))
 
 
 def test_an_unknown_batch_is_refused(desk: Desk) -> None:

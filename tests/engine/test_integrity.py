@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.core.damage import leads_out_to
 from holdfast.core.integrity import Traces, flaw, misplaced
 from holdfast.core.model import Checkpoint, Claim
 from holdfast.engine.capsules import pack
@@ -121,7 +122,7 @@ def test_a_damaged_checkpoint_is_parked(store: Store, step: str, number: int, da
     assert why in here.reason
     assert "Nothing was guessed" in here.reason
     to = "pages" if "reuses" in damage or "payload" in damage else step
-    assert f"holdfast rewind a --to {to}" in here.reason
+    assert f"look at it, then rewind it to {to}, or submit it again" in here.reason
     assert [one for one in bench.ran if one[1] == "a"] == [one for one in ran if one[1] == "a"], "a body ran for it"
     assert bench.store.journal(here.id)[-1].verb == "pause"
 
@@ -133,7 +134,7 @@ def test_the_way_out_that_is_told_leads_out(store: Store, step: str, number: int
     bench.edit(f"update hf_document set {damage} where key = 'a'")
     bench.drain()
     here = bench.standing("a")
-    to = here.reason.partition("--to ")[2].partition("`")[0]
+    to = leads_out_to(here.reason) or ""
     plan = store.declare(bench.pipeline.shape())
     assert store.rewind_to(plan, [here.id], to=to, who="ann", reason="damaged") == [here.id], why
     if "payload" in damage:

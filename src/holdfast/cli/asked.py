@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from holdfast.core.commands import pasteable
+
 FINE = 0
 DEAD_LETTERS = 1
 NOT_IN_ORDER = 1
@@ -64,8 +66,7 @@ class Asked:
 
     def command(self, *words: str) -> str:
         """Gives a command that a person can paste: for the same store."""
-        store = ["--store", self.named_store] if self.named_store else []
-        return shlex.join(["holdfast", *words, *map(shown, store)])
+        return pasteable(words, store=["--store", shown(self.named_store)] if self.named_store else [])
 
     def same_command(self, *otherwise: str) -> str:
         """Gives the command that was asked for, or a shorter one that goes on as well."""

@@ -18,6 +18,7 @@ from holdfast.cli.stores import store_that_exists, store_that_lasts
 from holdfast.cli.who import signed
 from holdfast.cli.words import count
 from holdfast.core.capsule import LARGEST, Capsule, read
+from holdfast.core.commands import about, pasteable
 from holdfast.core.errors import CapsuleError
 from holdfast.stores.protocol import Store
 
@@ -91,7 +92,8 @@ def _tell_packed(asked: Asked, head: Capsule, file: Path) -> None:
         click.echo(msgspec.json.encode(said))
         return
     click.echo(f"packed {head.document.key} ({head.document.state}) into {file}, {size:,} bytes")
-    click.echo(f"load it elsewhere: holdfast capsule load {file} --store sqlite:///capsule.db")
+    elsewhere = pasteable(about(("capsule", "load"), str(file)), store=("--store", "sqlite:///capsule.db"))
+    click.echo(f"load it elsewhere: {elsewhere}")
 
 
 @capsule.command()
@@ -120,7 +122,7 @@ def load(asked: Asked, *, file: Path, redrive: bool, who: str, reason: str) -> N
         click.echo(msgspec.json.encode(_facts(asked, loaded, here.state)))
         return
     click.echo(f"loaded {here.key} of pipeline {here.pipeline}, {here.state}, with {count(len(loaded.items), 'item')}")
-    click.echo(f"its story: {asked.command('show', here.key)}")
+    click.echo(f"its story: {asked.command(*about(('show',), here.key))}")
 
 
 def _read(file: Path) -> Capsule:

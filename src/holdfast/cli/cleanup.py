@@ -11,13 +11,17 @@ import msgspec
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.persons import with_who
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
-from holdfast.cli.words import ago, count, table
+from holdfast.cli.words import count, one_line, span, table
 from holdfast.cli.working import Duration
-from holdfast.core.batches import Reconciliation
+from holdfast.core.batches import CLOSING, Reconciliation
+from holdfast.core.commands import FILE, WHY, about
+from holdfast.core.model import Standing
 from holdfast.engine.cleanup import CleanedBatch, CleanupReport, Retention, survey
 from holdfast.engine.cleanup import cleanup as clean_up
+from holdfast.engine.closing import are_over, closing_document, ways_on
+from holdfast.stores.protocol import Store
 
-WHY = {"closed": "closed: all but its report", "finished": "finished long ago: what they kept"}
+BECAUSE = {"closed": "closed: all but its report", "finished": "finished long ago: what they kept"}
 
 
 @click.command()
@@ -59,10 +63,11 @@ def cleanup(
 ) -> None:
     """Deletes what nobody needs any more. It may run beside workers, be killed, and be run again.
 
-    Of closed batches whose closing steps are done: documents, items and journals; the batch, its report and its own
-    journal stay, and it still balances. Of other batches: what documents kept that were done without errors long ago;
-    the documents themselves stay known. Also big values that nothing refers to, and workers long gone. Batches in
-    which nothing moves are listed with the commands that end them. PIPELINE is a name or a file; all of them otherwise.
+    Of closed batches whose closing steps are over (done, cancelled, or accepted as a dead letter): documents, items and
+    journals; the batch, its report and its own journal stay, and it still balances. Of other batches: what documents
+    kept that were done without errors long ago; the documents themselves stay known. Also big values that nothing
+    refers to, and workers long gone. Batches in which nothing moves, or whose closing steps are not over, are listed
+    with the commands that end them. PIPELINE is a name or a file; all of them otherwise.
     """
     with store_that_exists(asked) as store:
         named = known_pipeline(store, pipeline) if pipeline else None
@@ -71,11 +76,42 @@ def cleanup(
         what = Retention(pipeline=named, batch=batch, older=older, stale=stale, with_errors=with_errors)
         report = survey(store, what) if dry_run else clean_up(store, what, who=who)
         now = store.now()
+        kept = _kept_by_closing_steps(store, named, batch)
     if asked.json:
-        click.echo(msgspec.json.encode({"dry_run": dry_run, **msgspec.to_builtins(report)}))
+        click.echo(
+            msgspec.json.encode({"dry_run": dry_run, **msgspec.to_builtins(report), "kept": [*map(_kept, kept)]})
+        )
     else:
         _tell(report, dry_run=dry_run)
+        _tell_kept(asked, kept)
         _tell_stale(asked, report.stale, now)
+
+
+def _kept_by_closing_steps(store: Store, pipeline: str | None, batch: str | None) -> list[Standing]:
+    """Finds the closing steps that keep closed batches from being cleaned up, because they are not over."""
+    return [
+        last
+        for name in ([pipeline] if pipeline else store.pipelines())
+        for found in store.census(name, batch)
+        if found.state == "closed"
+        and (last := closing_document(store, name, found.batch)) is not None
+        and not are_over(last)
+    ]
+
+
+def _kept(last: Standing) -> dict[str, str | None]:
+    place = {"pipeline": last.pipeline.removesuffix(CLOSING), "batch": last.batch}
+    return place | {"closing": last.state, "step": last.checkpoint.step, "reason": last.reason}
+
+
+def _tell_kept(asked: Asked, kept: Sequence[Standing]) -> None:
+    for last in kept:
+        where = f"{last.pipeline.removesuffix(CLOSING)}/{last.batch}"
+        why = f": {one_line(last.reason)}" if last.reason else ""
+        at = f"{last.state} at {last.checkpoint.step}{why}"
+        click.echo(f"\n{where} is closed, and stays until its closing steps are over. They are {at}")
+        for words in ways_on(last):
+            click.echo(f"  {asked.command(*words)}")
 
 
 def _tell(report: CleanupReport, *, dry_run: bool) -> None:
@@ -92,28 +128,28 @@ def _tell(report: CleanupReport, *, dry_run: bool) -> None:
 
 def _row(one: CleanedBatch) -> list[str]:
     numbers = (one.documents, one.items, one.asides, one.lines)
-    return [f"{one.pipeline}/{one.batch}", WHY[one.why], *[f"{number:,}" for number in numbers]]
+    return [f"{one.pipeline}/{one.batch}", BECAUSE[one.why], *[f"{number:,}" for number in numbers]]
 
 
 def _tell_stale(asked: Asked, stale: Sequence[Reconciliation], now: datetime) -> None:
     for found in stale:
         click.echo()
-        moved = ago(found.moved_at or found.created_at, now)
-        click.echo(f"{found.pipeline}/{found.batch} is {found.state}, and nothing has moved since {moved}.")
+        moved = span((now - (found.moved_at or found.created_at)).total_seconds())
+        click.echo(f"{found.pipeline}/{found.batch} is {found.state}, and nothing has moved for {moved}.")
         for why, *words in _ways_out(found):
             click.echo(f"  {why:<28} {asked.command(*words)}")
 
 
 def _ways_out(found: Reconciliation) -> list[tuple[str, ...]]:
-    batch = (found.pipeline, "--batch", found.batch)
+    batch = ("--pipeline", found.pipeline, "--batch", found.batch)
     ways: list[tuple[str, ...]] = []
     if found.open:
         ways.append((f"{found.open:,} open, see why:", "explain", *batch))
-        ways.append(("give them up:", "cancel", *batch))
+        ways.append(("give them up:", "cancel", *batch, *WHY))
     if found.not_accepted:
-        ways.append((f"{found.not_accepted:,} dead, try again:", "dead", "redrive", *batch))
-        ways.append(("or accept them:", "dead", "accept", *batch))
+        ways.append((f"{found.not_accepted:,} dead, try again:", "dead", "redrive", *batch, *WHY))
+        ways.append(("or accept them:", "dead", "accept", *batch, *WHY))
     if found.state == "open":
-        ways.append(("take no more documents:", "seal", found.pipeline, found.batch))
-    ways.append(("close it:", "close", f"{found.pipeline}.py", found.batch))
+        ways.append(("take no more documents:", *about(("seal",), found.pipeline, found.batch)))
+    ways.append(("close it:", *about(("close",), FILE, found.batch)))
     return ways

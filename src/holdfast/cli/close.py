@@ -15,8 +15,10 @@ from holdfast.cli.stores import store_that_exists
 from holdfast.cli.words import count, one_line
 from holdfast.cli.working import going_on_later, prepared
 from holdfast.core.batches import CLOSING, BatchReport
+from holdfast.core.commands import WHY, about
 from holdfast.core.errors import CloseRefused
 from holdfast.core.model import Standing
+from holdfast.core.refusal import Refusal
 from holdfast.engine import closing
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)(%?)")
@@ -70,14 +72,28 @@ def close(
             how: dict[str, Any] = {"batch": batch, "who": who, "reason": reason, "tolerate": tolerate}
             report = closing.close(loaded.pipeline, store, **how)
         except CloseRefused as refusal:
-            raise Trouble(str(refusal), code=NOT_IN_ORDER) from refusal
+            raise Trouble(_told(asked, refusal.refusal), code=NOT_IN_ORDER) from refusal
         last = closing.closing_document(store, name, batch)
     if asked.json:
         click.echo(msgspec.json.encode({"report": report, "closing": _closing(last)}))
     else:
-        _tell(asked, report, last)
+        _tell(asked, report, last, pipeline)
     if last is not None and last.state != "done":
         raise click.exceptions.Exit(NOT_IN_ORDER)
+
+
+def _told(asked: Asked, refusal: Refusal) -> str:
+    """Says what is missing, each with the commands that help."""
+    batch = ("--pipeline", refusal.pipeline, "--batch", refusal.batch)
+    seal = asked.command(*about(("seal",), refusal.pipeline, refusal.batch))
+    wrong = [
+        (refusal.unsealed(), f"{seal}   # or close it with --seal"),
+        (refusal.unbalanced(), asked.command("reconcile", refusal.pipeline, "--batch", refusal.batch)),
+        (refusal.unfinished(), asked.command("explain", *batch)),
+        (refusal.unaccepted(), asked.command("dead", "redrive", *batch, *WHY)),
+        (refusal.unaccepted() and "  or accept them:", asked.command("dead", "accept", *batch, *WHY)),
+    ]
+    return "\n".join([refusal.headline(), *[f"  {said}\n    {command}" for said, command in wrong if said]])
 
 
 def _closing(last: Standing | None) -> dict[str, Any] | None:
@@ -86,7 +102,7 @@ def _closing(last: Standing | None) -> dict[str, Any] | None:
     return {"state": last.state, "step": last.checkpoint.step, "reason": last.reason}
 
 
-def _tell(asked: Asked, report: BatchReport, last: Standing | None) -> None:
+def _tell(asked: Asked, report: BatchReport, last: Standing | None, file: str) -> None:
     counts = report.in_all
     said = [f"{counts.done:,} done"]
     said += [f"{counts.dead:,} dead, {counts.accepted:,} of them accepted"] if counts.dead else []
@@ -100,6 +116,8 @@ def _tell(asked: Asked, report: BatchReport, last: Standing | None) -> None:
     elif last is not None:
         where = f" at {last.checkpoint.step}" if last.checkpoint.step else ""
         click.echo(f"Its closing steps are not done: {last.state}{where}: {one_line(last.reason)}")
-        click.echo(f"  {asked.command('show', report.batch, '--pipeline', report.pipeline + CLOSING)}")
-    file = ("reconcile", report.pipeline, "--batch", report.batch, "--report", f"{report.batch}.html")
-    click.echo(f"A report to file: {asked.command(*file)}")
+        show: tuple[str, ...] = about(("show",), report.batch, options=("--pipeline", report.pipeline + CLOSING))
+        for words in [show, *closing.ways_on(last, file=file)]:
+            click.echo(f"  {asked.command(*words)}")
+    filed = ("reconcile", report.pipeline, "--batch", report.batch, "--report", f"{report.batch}.html")
+    click.echo(f"A report to file: {asked.command(*filed)}")

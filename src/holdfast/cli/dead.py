@@ -16,7 +16,9 @@ from holdfast.cli.deciding import Verb, decide, named_and_reasoned, trying_out
 from holdfast.cli.stores import store_that_exists
 from holdfast.cli.story import Story
 from holdfast.cli.words import ago, count, one_line, table
+from holdfast.core.commands import about
 from holdfast.core.model import Standing
+from holdfast.engine.case import where
 from holdfast.stores.protocol import Store
 
 RATE = re.compile(r"(\d+(?:\.\d+)?)/(s|min|m|h)")
@@ -107,13 +109,13 @@ def _tell(asked: Asked, store: Store, letters: list[Standing], total: int) -> No
     ]
     for line in table(rows, indent="  "):
         click.echo(line)
-    newest = letters[0]
+    newest, here = letters[0], where(store, letters[0])
     for word, command in (
-        ("why", ("show", newest.key)),
-        ("try again", ("redrive", newest.key, "--reason", "mended")),
-        ("accept", ("accept", newest.key, "--reason", "cannot be read")),
+        ("why", about(("dead", "show"), newest.key, options=here)),
+        ("try again", about(("dead", "redrive"), newest.key, options=(*here, "--reason", "mended"))),
+        ("accept", about(("dead", "accept"), newest.key, options=(*here, "--reason", "cannot be read"))),
     ):
-        click.echo(f"  {word + ':':10} {asked.command('dead', *command)}")
+        click.echo(f"  {word + ':':10} {asked.command(*command)}")
 
 
 def _why(one: Standing) -> str:

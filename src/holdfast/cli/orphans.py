@@ -8,26 +8,35 @@ from typing import Any
 
 import click
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.who import login
-from holdfast.cli.words import count, one_line, place, table
+from holdfast.cli.words import count, one_line, place, span, table
 from holdfast.cli.working import Duration
+from holdfast.core.commands import WHY, about
 from holdfast.core.model import Standing
-from holdfast.core.orphans import STRATEGIES, Orphan, Strategy
+from holdfast.core.orphans import GRACE, STRATEGIES, Orphan, Strategy
 from holdfast.engine.orphans import find_orphans, resolve_orphans
 from holdfast.stores.protocol import Store
 
 SHOWN = 50
 """More orphans than a person reads are counted; --json lists them all."""
 
+SHORTEST = timedelta(seconds=1)
+PATIENCE = tuple(timedelta(seconds=seconds) for seconds in (1, 10, 30, 60, 600, 1800, 3600))
+"""How short a grace is advised: the longest that finds what is there."""
+
 BECOMES = {"requeue": "waiting again", "fail": "dead letters", "review": "paused for a person"}
 
 
 @click.command()
 @click.argument("pipeline", required=False)
+@click.argument("keys", nargs=-1)
 @click.option("--batch", help="Only in this batch.")
+@click.option("--worker", metavar="NAME", help="Only what this worker holds.")
 @click.option(
     "--grace",
     type=Duration(),
@@ -54,48 +63,87 @@ def orphans(
     asked: Asked,
     /,
     *,
-    pipeline: str | None,
-    batch: str | None,
-    grace: timedelta,
     strategy: Strategy | None,
     dry_run: bool,
-    **signed: str,
+    who: str,
+    reason: str,
+    **which: Any,
 ) -> None:
     """Lists running documents that nobody seems to advance, or with --strategy resolves them.
 
     Found are documents whose worker is gone or silent, whose step is overdue, or that made no progress for longer than
     the grace although their worker lives. Workers take over from each other by themselves, within seconds; this is for
     what is left when no worker runs, or when one is stuck. PIPELINE is a pipeline's name (or its file); all otherwise.
+    With KEYS after it, only these documents are meant.
     """
-    if strategy and not signed["reason"]:
-        raise Trouble(f"say why with --reason, for the journal: {asked.same_command('orphans')} --reason ...")
+    scan = Scan(**which)
+    if strategy and not reason:
+        raise Trouble(f"say why with --reason, for the journal: {scan.command(asked, '--strategy', strategy, *WHY)}")
     with store_that_exists(asked) as store:
-        found = [
-            orphan
-            for name in _pipelines(store, pipeline, batch)
-            for orphan in find_orphans(store, name, grace=grace, batch=batch)
-        ]
-        taken = resolve_orphans(store, found, strategy=strategy, **signed) if strategy and not dry_run else []
+        found = scan.found(store)
+        taken: list[Standing] = []
+        if strategy and not dry_run:
+            taken = resolve_orphans(store, found, strategy=strategy, who=who, reason=reason)
         if asked.json:
             click.echo(_as_json(found, taken, strategy))
+        elif found:
+            _tell(asked, store, scan, found)
+            _tell_end(asked, scan, found, taken, strategy, dry_run=dry_run)
         else:
-            _tell(asked, store, found)
-            _tell_end(asked, found, taken, strategy, dry_run=dry_run)
+            _tell_none(asked, store, scan)
 
 
-def _pipelines(store: Store, pipeline: str | None, batch: str | None) -> list[str]:
-    if pipeline is None:
-        return store.pipelines()
-    name = known_pipeline(store, pipeline)
-    if batch:
-        known_batch(store, name, batch)
-    return [name]
+class Scan(Struct, frozen=True, kw_only=True):
+    """Which orphans are looked for."""
+
+    pipeline: str | None
+    keys: tuple[str, ...]
+    batch: str | None
+    worker: str | None
+    grace: timedelta
+
+    def found(self, store: Store) -> list[Orphan]:
+        """Finds them, the oldest of each pipeline first."""
+        return [
+            orphan
+            for name in self._pipelines(store)
+            for orphan in find_orphans(store, name, grace=self.grace, batch=self.batch)
+            if (not self.keys or orphan.standing.key in self.keys) and self.worker in (None, orphan.standing.holder)
+        ]
+
+    def younger(self, store: Store) -> list[Orphan]:
+        """Finds what would be found with less grace, without what living workers may just be slow with."""
+        return [orphan for orphan in replace(self, grace=SHORTEST).found(store) if orphan.sign != "stuck"]
+
+    def command(self, asked: Asked, *more: str) -> str:
+        """Gives the command that looks for the same again, and does more."""
+        names = [name for name in (self.pipeline, *self.keys) if name]
+        options = ["--batch", self.batch] if self.batch else []
+        options += ["--worker", self.worker] if self.worker else []
+        options += ["--grace", f"{self.grace.total_seconds():g}s"] if self.grace != GRACE else []
+        return asked.command(*about(("orphans",), *names, options=(*options, *more)))
+
+    def _pipelines(self, store: Store) -> list[str]:
+        if self.pipeline is None:
+            return store.pipelines()
+        name = known_pipeline(store, self.pipeline)
+        if self.batch:
+            known_batch(store, name, self.batch)
+        return [name]
 
 
-def _tell(asked: Asked, store: Store, found: Sequence[Orphan]) -> None:
-    if not found:
-        click.echo("No orphans: every running document has given a sign of life.")
-        return
+def _tell_none(asked: Asked, store: Store, scan: Scan) -> None:
+    """Says that there are none. Younger ones are named, with the command that lists them."""
+    younger = scan.younger(store)
+    click.echo(f"No orphans older than {span(scan.grace.total_seconds())}.")
+    if younger:
+        since = store.now() - max(one.since for one in younger)
+        patience = max((one for one in PATIENCE if one < since), default=SHORTEST)
+        are = "1 is an orphan" if len(younger) == 1 else f"{len(younger):,} are orphans"
+        click.echo(f"{are} since less; to list: {replace(scan, grace=patience).command(asked)}")
+
+
+def _tell(asked: Asked, store: Store, scan: Scan, found: Sequence[Orphan]) -> None:
     several = len({(one.standing.pipeline, one.standing.batch) for one in found}) > 1
     shapes = {name: store.shape(name) for name in {one.standing.pipeline for one in found}}
     rows = []
@@ -107,21 +155,28 @@ def _tell(asked: Asked, store: Store, found: Sequence[Orphan]) -> None:
     for line in table(rows):
         click.echo(line)
     if len(found) > SHOWN:
-        click.echo(f"... and {len(found) - SHOWN:,} more: {asked.same_command('orphans')} --json")
+        click.echo(f"... and {len(found) - SHOWN:,} more: {scan.command(asked, '--json')}")
 
 
 def _tell_end(
-    asked: Asked, found: Sequence[Orphan], taken: Sequence[Standing], strategy: Strategy | None, *, dry_run: bool
+    asked: Asked,
+    scan: Scan,
+    found: Sequence[Orphan],
+    taken: Sequence[Standing],
+    strategy: Strategy | None,
+    *,
+    dry_run: bool,
 ) -> None:
-    if not found:
-        return
     if strategy is None:
-        command = f"{asked.same_command('orphans')} --strategy requeue --reason ..."
-        click.echo(f"{count(len(found), 'orphan')}. To let them wait again (or fail, or review): {command}")
+        alive = sum(one.alive for one in found)
+        held = f", {alive:,} of them held by workers that live" if alive else ""
+        command = scan.command(asked, "--strategy", "requeue", *WHY)
+        click.echo(f"{count(len(found), 'orphan')}{held}. To let them wait again (or fail, or review): {command}")
     elif dry_run:
         click.echo(f"{count(len(found), 'orphan')} would be {BECOMES[strategy]}; nothing was done.")
     else:
-        click.echo(f"{len(taken):,} of {count(len(found), 'orphan')} are now {BECOMES[strategy]}.")
+        are = "is" if len(taken) == 1 else "are"
+        click.echo(f"{len(taken):,} of {count(len(found), 'orphan')} {are} now {BECOMES[strategy]}.")
         if len(taken) < len(found):
             click.echo(f"{len(found) - len(taken):,} moved, or were taken by others, meanwhile; they were left alone.")
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
-from holdfast.core.batches import BatchReport, Counted, DeadLetter, percent
+from holdfast.core.batches import BatchReport, Counted, DeadLetter
+from holdfast.core.refusal import percent
 
 EQUATION = ("done", "dead", "cancelled", "running", "waiting", "paused")
 BY_STEP = ("waiting", "running", "orphaned", "paused", "dead", "accepted", "cancelled")

@@ -15,7 +15,10 @@ from holdfast.cli.deciding import named_and_reasoned, plan_of
 from holdfast.cli.stores import known_pipeline, store_that_exists
 from holdfast.cli.words import ago, count, one_line, table
 from holdfast.core.codec import encode_json
+from holdfast.core.commands import about
+from holdfast.core.damage import leads_out_to
 from holdfast.core.model import ON_HOLD, Standing
+from holdfast.engine.case import where
 from holdfast.stores.protocol import Store, Which
 
 
@@ -91,8 +94,16 @@ def _tell(asked: Asked, store: Store, waiting: list[Standing], total: int) -> No
     ]
     for line in table(rows, indent="  "):
         click.echo(line)
-    example = asked.command("review", "approve", waiting[0].key, "--reason", "looks good")
-    click.echo(f"  look: {asked.command('show', waiting[0].key, '--items')}\n  decide: {example}")
+    first, here = waiting[0], where(store, waiting[0])
+    click.echo(f"  look: {asked.command(*about(('show',), first.key, options=(*here, '--items')))}")
+    click.echo(f"  decide: {asked.command(*_decision(first, here))}")
+
+
+def _decision(first: Standing, here: tuple[str, ...]) -> tuple[str, ...]:
+    """Gives the words of the command that decides: one that is damaged would only be parked again if approved."""
+    if to := leads_out_to(first.reason):
+        return about(("rewind",), first.key, options=(*here, "--to", to, "--reason", "damaged"))
+    return about(("review", "approve"), first.key, options=(*here, "--reason", "looks good"))
 
 
 def _until(one: Standing, now: datetime) -> str:

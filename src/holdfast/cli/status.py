@@ -13,9 +13,11 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.words import ago, count, moment, one_line, short, table
 from holdfast.core.batches import CLOSING
+from holdfast.core.commands import about
 from holdfast.core.model import Batch, Standing, Worker
 from holdfast.core.plan import Shape
-from holdfast.engine.closing import closing_document
+from holdfast.engine.case import where
+from holdfast.engine.closing import are_over, closing_document, ways_on
 from holdfast.engine.hosts import is_gone
 from holdfast.stores.protocol import Store
 
@@ -64,6 +66,7 @@ class Overview:
         self.dead: list[Standing] = (
             store.standings(pipeline, batch=batch, state="dead", limit=NEWEST) if any_dead else []
         )
+        self.where = where(store, self.dead[0]) if self.dead else ()
 
     def tell(self, asked: Asked, now: datetime) -> None:
         """Tells it to a person."""
@@ -102,7 +105,8 @@ class Overview:
             return
         why = f": {one_line(last.reason, 160)}" if last.reason else ""
         click.echo(f"  {one.name} is closed, its closing steps are {last.state} at {last.checkpoint.step}{why}")
-        click.echo(f"    go on: {asked.command('close', f'{self.pipeline}.py', one.name)}")
+        for words in ways_on(last):
+            click.echo(f"    go on: {asked.command(*words)}")
 
     def _tell_dead(self, asked: Asked, now: datetime) -> None:
         if not self.dead:
@@ -113,15 +117,16 @@ class Overview:
         for one in self.dead:
             where = f"{one.batch}/{one.key}" if len(self.batches) > 1 else one.key
             click.echo(f"    {where} at {one.checkpoint.step}, {ago(one.moved_at, now)}: {one_line(one.reason, 160)}")
-        click.echo(f"    the whole story: {asked.command('show', self.dead[0].key)}")
+        show = about(("show",), self.dead[0].key, options=self.where)
+        click.echo(f"    the whole story: {asked.command(*show)}")
 
 
 def _closing(store: Store, pipeline: str, batches: Sequence[Batch]) -> dict[str, Standing]:
-    """Finds the closing steps that are not done, of batches that are closed."""
+    """Finds the closing steps that are not over, of batches that are closed."""
     if not any(one.state == "closed" for one in batches) or not store.balance(pipeline + CLOSING).expected:
         return {}
     steps = {one.name: closing_document(store, pipeline, one.name) for one in batches if one.state == "closed"}
-    return {name: last for name, last in steps.items() if last is not None and last.state != "done"}
+    return {name: last for name, last in steps.items() if last is not None and not are_over(last)}
 
 
 def _balances(batches: Sequence[Batch]) -> list[str]:

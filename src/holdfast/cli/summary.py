@@ -8,7 +8,9 @@ from msgspec.structs import asdict, replace
 from holdfast.cli.asked import DEAD_LETTERS, FINE, INTERRUPTED, TERMINATED, Asked
 from holdfast.cli.progress import SIGNALS
 from holdfast.cli.words import count, one_line, rate, span
+from holdfast.core.commands import about
 from holdfast.core.model import Balance, Receipt, Standing
+from holdfast.engine.case import where
 from holdfast.engine.report import Report
 from holdfast.stores.protocol import Store
 
@@ -29,6 +31,7 @@ class Summary:
         self.dead: list[Standing] = (
             store.standings(pipeline, batch=batch, state="dead", limit=SHOWN) if self.balance.dead else []
         )
+        self.where = where(store, self.dead[0]) if self.dead else ()
 
     @property
     def exit_code(self) -> int:
@@ -57,7 +60,7 @@ class Summary:
         click.echo(self._what_was_done())
         self._tell_dead_letters(asked)
         if self.balance.paused:
-            click.echo(f"{count(self.balance.paused, 'document')} paused: {self._status(asked)}")
+            click.echo(f"{count(self.balance.paused, 'document')} paused: {self._list(asked, 'review')}")
         if self.report.stopped_by:
             self._tell_how_to_go_on()
 
@@ -86,11 +89,12 @@ class Summary:
         click.secho(f"{count(self.balance.dead, 'dead letter')}{more}:", fg="red")
         for one in self.dead:
             click.echo(f"  {one.key} at {one.checkpoint.step}: {one_line(one.reason, 160)}")
-        click.echo(f"  why:      {asked.command('show', self.dead[0].key)}")
-        click.echo(f"  them all: {self._status(asked)}")
+        click.echo(f"  why:      {asked.command(*about(('show',), self.dead[0].key, options=self.where))}")
+        click.echo(f"  them all: {self._list(asked, 'dead')}")
 
-    def _status(self, asked: Asked) -> str:
-        return asked.command("status", self.pipeline, *(["--batch", self.batch] if self.batch else []))
+    def _list(self, asked: Asked, what: str) -> str:
+        batch = ("--batch", self.batch) if self.batch else ()
+        return asked.command(what, "list", "--pipeline", self.pipeline, *batch)
 
     def _tell_how_to_go_on(self) -> None:
         by = SIGNALS.get(self.report.stopped_by)

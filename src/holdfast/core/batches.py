@@ -11,9 +11,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from holdfast.core import refusal
 from holdfast.core.errors import CloseRefused
 from holdfast.core.model import State
 from holdfast.core.plan import Shape, StepShape
+from holdfast.core.refusal import Refusal, percent
+
+NAMED = refusal.NAMED
+"""So many documents are named in a refusal."""
 
 BatchState = Literal["open", "sealed", "closed"]
 
@@ -22,9 +27,6 @@ CLOSING = ".closing"
 
 MOST_LISTED = 10_000
 """So many dead letters, and so many cancelled or missing documents, are named in a report; all are counted."""
-
-NAMED = 3
-"""So many documents are named in a sentence."""
 
 
 class Counted(Struct, frozen=True, kw_only=True):
@@ -264,45 +266,22 @@ class DocumentsHash:
 
 
 def refuse_to_close(found: Reconciliation, *, tolerate: float, dead: Sequence[str], missing: Sequence[str]) -> None:
-    """Raises CloseRefused unless the batch may be closed. Says exactly what is missing, and the commands."""
-    wrong = [*_not_sealed(found), *_not_balanced(found, missing), *_not_ended(found), *_too_dead(found, tolerate, dead)]
-    if wrong:
-        raise CloseRefused(
-            f"batch {found.batch!r} of {found.pipeline!r} cannot be closed:\n"
-            + "\n".join(f"  {line}" for line in wrong)
-        )
-
-
-def _not_sealed(found: Reconciliation) -> list[str]:
-    if found.state != "open":
-        return []
-    return [f"it is open: seal it first, holdfast seal {found.pipeline} {found.batch}, or close it with --seal"]
-
-
-def _not_balanced(found: Reconciliation, missing: Sequence[str]) -> list[str]:
-    if found.balances:
-        return []
-    named = f"; missing: {some(missing)}" if missing else ""
-    return [f"it does not balance: {found.expected:,} expected, {found.found:,} found{named}"]
-
-
-def _not_ended(found: Reconciliation) -> list[str]:
-    states = [f"{count:,} {state}" for state in ("waiting", "running", "paused") if (count := getattr(found, state))]
-    if not states:
-        return []
-    return [f"{', '.join(states)}: holdfast explain {found.pipeline} --batch {found.batch} tells what they wait for"]
-
-
-def _too_dead(found: Reconciliation, tolerate: float, dead: Sequence[str]) -> list[str]:
-    if found.not_accepted <= tolerated(found.expected, tolerate):
-        return []
-    where = f"{found.pipeline} --batch {found.batch}"
-    letters = "letter" if found.not_accepted == 1 else "letters"
-    more = f", more than the {percent(tolerate)} that are tolerated" if tolerate else ""
-    return [
-        f"{found.not_accepted:,} dead {letters} not accepted{more}: {some(dead, found.not_accepted)}",
-        f"  try them again: holdfast dead redrive {where}; or accept them by name: holdfast dead accept {where}",
-    ]
+    """Raises CloseRefused unless the batch may be closed, with everything that keeps it."""
+    too_dead = found.not_accepted > tolerated(found.expected, tolerate)
+    why = Refusal(
+        pipeline=found.pipeline,
+        batch=found.batch,
+        is_open=found.state == "open",
+        expected=found.expected,
+        found=found.found,
+        missing=tuple(missing),
+        left={state: number for state in ("waiting", "running", "paused") if (number := getattr(found, state))},
+        not_accepted=found.not_accepted if too_dead else 0,
+        dead=tuple(dead),
+        tolerate=tolerate,
+    )
+    if not why.is_none:
+        raise CloseRefused(why)
 
 
 def tolerated(expected: int, share: float) -> int:
@@ -313,14 +292,3 @@ def tolerated(expected: int, share: float) -> int:
 def by_tolerance(share: float) -> str:
     """Says who accepted a dead letter that nobody did by name."""
     return f"tolerance of {percent(share)}"
-
-
-def percent(share: float) -> str:
-    """Gives a share as people read it: 5%, 0.25%."""
-    return f"{share * 100:.10g}%"
-
-
-def some(keys: Sequence[str], in_all: int | None = None) -> str:
-    """Names the first few of many."""
-    more = (len(keys) if in_all is None else in_all) - len(keys[:NAMED])
-    return ", ".join(keys[:NAMED]) + (f" and {more:,} more" if more > 0 else "")

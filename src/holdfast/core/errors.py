@@ -35,6 +35,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.core.refusal import Refusal
 
 
 class HoldfastError(Exception):
@@ -70,7 +74,11 @@ class UnknownDocument(HoldfastError):
 
 
 class CloseRefused(HoldfastError):
-    """A batch cannot be closed yet. The message says exactly what is missing, and the commands."""
+    """A batch cannot be closed yet. The message says exactly what is missing; `refusal` has it for programs."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal)
+        self.refusal = refusal
 
 
 class LeaseLost(HoldfastError):

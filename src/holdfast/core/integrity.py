@@ -6,11 +6,11 @@ hand, restored from different moments, or damaged by a disk. Then a guess would 
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import Any, Literal
 
 from msgspec import Struct, ValidationError, convert
 
+from holdfast.core.damage import parked_because
 from holdfast.core.model import Checkpoint, Claim
 from holdfast.core.plan import StepKind
 
@@ -82,8 +82,5 @@ def misplaced(at: Checkpoint, total: int) -> Flaw | None:
 
 def parked(claim: Claim, flaw: Flaw, *, first: str) -> str:
     """Gives the reason with which a damaged document is parked: what is wrong, and what to do."""
-    key, to = quote(claim.key), claim.checkpoint.step if flaw.trust == "behind" else first
-    return (
-        f"its checkpoint is damaged: {flaw.what}. Nothing was guessed: look at it with `holdfast show {key}`, then set "
-        f"it back with `holdfast rewind {key} --to {to}`, or submit it again if its payload is gone"
-    )
+    behind = claim.checkpoint.step if flaw.trust == "behind" else None
+    return parked_because(flaw.what, to=behind or first) + ", or submit it again if its payload is gone"

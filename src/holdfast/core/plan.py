@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.core.damage import parked_because
 from holdfast.core.errors import PlanRefused
 from holdfast.core.model import OPEN_STATES, State
 
@@ -81,10 +82,7 @@ def same_json(one: Any, other: Any) -> bool:
 
 def lost(shape: Shape) -> str:
     """Says why a document is parked that stands at a step which its pipeline never had."""
-    return (
-        "its checkpoint is damaged: it stands at a step that the store does not know. Nothing was guessed: look at it "
-        f"with `holdfast show`, then set it back with `holdfast rewind KEY --to {shape.names[0]}`"
-    )
+    return parked_because("it stands at a step that the store does not know", to=shape.names[0])
 
 
 def refuse_if_stranded(shape: Shape, stranded: Mapping[str, Crowd], orders: Orders) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
+from holdfast.core.batches import CLOSING
+from holdfast.core.commands import FILE, WHY, about, pasteable
 from holdfast.core.model import Entry, Standing
 from holdfast.core.plan import Shape
 from holdfast.core.words import count
@@ -15,14 +17,13 @@ from holdfast.stores.protocol import Store
 Command = Callable[..., str]
 """Gives a command that a person can paste, from its words."""
 
-START = "start one with `holdfast work` and the pipeline's file"
 SHOWN = 3
 """How many documents are named where many could be."""
 
 
 def plain_command(*words: str) -> str:
     """Gives a command for the default store."""
-    return shlex.join(["holdfast", *words])
+    return pasteable(words)
 
 
 class Case:
@@ -36,8 +37,7 @@ class Case:
         self.sentences: list[str] = []
         self.facts: dict[str, Any] = {}
         self._command = command
-        alike = len(store.find(here.key)) > 1
-        self._which = ["--pipeline", here.pipeline, "--batch", here.batch] if alike else []
+        self._which = where(store, here)
 
     @property
     def step(self) -> str:
@@ -49,6 +49,16 @@ class Case:
         """Whether its step is a gate."""
         return is_gate(self.shape, self.step)
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether it is the document of a batch's closing steps."""
+        return self.here.pipeline.endswith(CLOSING)
+
+    @property
+    def start(self) -> str:
+        """Says how somebody comes to work on it."""
+        return start_of(self.here.pipeline, self.here.batch, self._command)
+
     def say(self, sentence: str) -> None:
         """Says one more sentence."""
         self.sentences.append(sentence)
@@ -59,16 +69,26 @@ class Case:
 
     def look(self, verb: str, *more: str) -> str:
         """Gives a command that looks at this document."""
-        return f"`{self._command(verb, self.here.key, *self._which, *more)}`"
+        return f"`{self._command(*about((verb,), self.here.key, options=(*self._which, *more)))}`"
 
     def decide(self, *words: str, more: Sequence[str] = ()) -> str:
         """Gives a command that decides about this document, with a place for the reason."""
-        return f"`{self._command(*words, self.here.key, *self._which, *more, '--reason', '...')}`"
+        return f"`{self._command(*about(words, self.here.key, options=(*self._which, *more, *WHY)))}`"
 
-    def requeue(self, *more: str) -> str:
-        """Gives the command that lets the orphans of its batch wait again."""
-        where = (self.here.pipeline, "--batch", self.here.batch)
-        return f"`{self._command('orphans', *where, *more, '--strategy', 'requeue', '--reason', '...')}`"
+    def prioritise(self, priority: int) -> str:
+        """Gives the command that gives it another priority, which may be below nothing."""
+        return f"`{self._command(*about(('priority',), str(priority), self.here.key, options=(*self._which, *WHY)))}`"
+
+    def requeue(self, grace: timedelta | None = None) -> str:
+        """Gives the command that lets it wait again, and nothing else: if the same worker still does not advance it."""
+        where = ("--batch", self.here.batch, "--worker", self.here.holder)
+        patience = ("--grace", f"{grace.total_seconds():g}s") if grace else ()
+        options = (*where, *patience, "--strategy", "requeue", *WHY)
+        return f"`{self._command(*about(('orphans',), self.here.pipeline, self.here.key, options=options))}`"
+
+    def redo(self) -> str:
+        """Gives the command that has stale work of its batch redone."""
+        return f"`{self._command('rewind', '--stale', FILE, '--batch', self.here.batch)}`"
 
     def brought_here(self, *verbs: str) -> Entry | None:
         """Gives the line of the journal that brought it into its state."""
@@ -79,24 +99,37 @@ class Case:
         return None
 
 
+def where(store: Store, here: Standing) -> tuple[str, ...]:
+    """Gives the options that a command needs to mean this document: none while no other has its key."""
+    alike = len(store.find(here.key)) > 1
+    return ("--pipeline", here.pipeline, "--batch", here.batch) if alike else ()
+
+
 def is_gate(shape: Shape | None, step: str | None) -> bool:
     """Answers whether a step is a gate."""
     return shape is not None and any(one.kind == "gate" and one.name == step for one in shape.steps)
 
 
-def workers_told(store: Store, pipeline: str, facts: dict[str, Any]) -> str:
+def start_of(pipeline: str, batch: str, command: Command) -> str:
+    """Says how somebody comes to work on a pipeline: closing steps are done by closing again."""
+    if pipeline.endswith(CLOSING):
+        return f"go on with `{command(*about(('close',), FILE, batch))}`"
+    return f"start one with `{command('work', FILE)}`"
+
+
+def workers_told(store: Store, pipeline: str, facts: dict[str, Any], *, start: str) -> str:
     """Says whether anybody is there to work on the documents of a pipeline that wait."""
     alive = [worker for worker, _, stale in store.workers() if not stale and not is_gone(worker)]
     facts["workers_alive"] = len(alive)
     if not alive:
-        return f"No worker is alive: {START}."
+        return f"No worker is alive: {start}."
     numbers = {worker.id for worker in alive}
     busy = sum(documents for holder, documents in store.holders(pipeline) if holder.worker.id in numbers)
     facts["worked_on"] = busy
     are = "1 worker is" if len(alive) == 1 else f"{len(alive):,} workers are"
     if not busy:
-        return f"{are} alive, with nothing of {pipeline} in hand: if none of them works on it, {START}."
-    return f"{are} alive, with {count(busy, 'document')} of {pipeline} in hand; to go faster, {START} as well."
+        return f"{are} alive, with nothing of {pipeline} in hand: if none of them works on it, {start}."
+    return f"{are} alive, with {count(busy, 'document')} of {pipeline} in hand; to go faster, {start} as well."
 
 
 def named(keys: Sequence[str]) -> str:

@@ -75,7 +75,7 @@ def cleanup(
 ) -> CleanupReport:
     """Deletes what nobody needs any more. Killed anywhere, it can be called again.
 
-    Of closed batches whose closing steps are done, everything but the batch, its report and its journal; of others,
+    Of closed batches whose closing steps are over, everything but the batch, its report and its journal; of others,
     what documents kept that finished long ago; big values that no item refers to; workers that are long gone.
     """
     pace = Pace(pause)

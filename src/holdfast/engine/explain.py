@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
 
 from holdfast.core.causes import Holder
+from holdfast.core.damage import leads_out_to
 from holdfast.core.model import Standing
 from holdfast.core.orphans import GRACE, last_progress
 from holdfast.core.retry import SUSPECT
+from holdfast.core.stale import differences
 from holdfast.core.words import ago, count, moment, one_line, place, span
-from holdfast.engine.case import START, Case, Command, named, plain_command, workers_told
+from holdfast.engine.case import Case, Command, named, plain_command, workers_told
 from holdfast.engine.hosts import is_gone
 from holdfast.stores.protocol import Store
 
@@ -55,7 +57,7 @@ def _waiting(case: Case) -> None:
         _put_off(case, here.due_at)
     else:
         _queued(case, since=here.due_at or here.moved_at)
-        case.say(workers_told(case.store, here.pipeline, case.facts))
+        case.say(workers_told(case.store, here.pipeline, case.facts, start=case.start))
 
 
 def _put_off(case: Case, due: datetime) -> None:
@@ -85,7 +87,7 @@ def _queued(case: Case, *, since: datetime) -> None:
     before = "1 document comes" if ahead == 1 else f"{count(ahead, 'document')} come"
     case.say(
         f"It waits for a worker at step {case.step}, due since {moment(since)}: {before} before it, by priority, then "
-        f"age. To move it up: {case.decide('priority', str(here.priority + 10))}."
+        f"age. To move it up: {case.prioritise(here.priority + 10)}."
     )
 
 
@@ -98,7 +100,7 @@ def _running(case: Case) -> None:
     _held(case, holder)
     if case.facts["alive"]:
         _held_up(case)
-        _late(case)
+        _late(case, holder.worker.lease)
 
 
 def _held(case: Case, holder: Holder) -> None:
@@ -112,9 +114,10 @@ def _held(case: Case, holder: Holder) -> None:
     held = f"Worker {worker.name} (pid {worker.pid}) holds it since {moment(since)}, {where}"
     heard = f"was last heard {ago(min(holder.beat_at, case.now), case.now)}"
     if not alive:
+        requeue = case.requeue(timedelta(seconds=1) if is_gone(worker) else worker.lease)
         case.say(
             f"{held}. The worker {heard} and is silent or gone, so the next worker of the pipeline takes the document "
-            f"over: {START}, or let it wait again with {case.requeue('--grace', '1s')}."
+            f"over: {case.start}, or let it wait again with {requeue}."
         )
         return
     until = f" Its step has until {moment(here.deadline_at)}." if here.deadline_at else ""
@@ -139,13 +142,13 @@ def _held_up(case: Case) -> None:
     )
 
 
-def _late(case: Case) -> None:
+def _late(case: Case, lease: timedelta) -> None:
     here, still = case.here, case.now - last_progress(case.here)
     if here.deadline_at and here.deadline_at < case.now:
         case.because("overdue")
         case.say(
             f"Its step is overdue since {moment(here.deadline_at)}, so the next worker that looks takes it over; if "
-            f"nobody does: {case.requeue('--grace', '1s')}."
+            f"nobody does: {case.requeue(lease)}."
         )
     elif still > GRACE:
         case.because("no progress", progress_at=last_progress(here))
@@ -169,6 +172,13 @@ def _paused(case: Case) -> None:
         case.say(
             f"It waits at the gate {case.step} since {moment(since)} for a person to decide; {unless}"
             f"{case.decide('review', 'approve')} or {case.decide('review', 'reject')}."
+        )
+    elif to := leads_out_to(here.reason):
+        case.because("damaged", to=to)
+        case.say(
+            f"It is parked at step {case.step} since {moment(since)}: {one_line(here.reason, 500)}. To look: "
+            f"{case.look('show', '--items')}; to set it back: {case.decide('rewind', more=('--to', to))}. Resumed, it "
+            "would be parked again."
         )
     elif cause == "until":
         case.say(
@@ -196,8 +206,13 @@ def _dead(case: Case) -> None:
     )
     if here.accepted_by:
         case.say(f"It was accepted by {here.accepted_by}, so its batch can be closed with it: nothing has to be done.")
+    elif case.is_closing:
+        case.say(f"Its batch is closed, and it is what is left of it: the closing steps. Redriven, {case.start}.")
     else:
-        case.say(f"It keeps its batch from being closed until somebody accepts it: {case.decide('dead', 'accept')}.")
+        case.say(
+            "It keeps its batch from being closed until somebody accepts it, unless the pipeline tolerates it "
+            f"(Pipeline(tolerates=), close --tolerate): {case.decide('dead', 'accept')}."
+        )
 
 
 def _cancelled(case: Case) -> None:
@@ -218,6 +233,20 @@ def _done(case: Case) -> None:
         f"It is done since {moment(here.moved_at)}, {ago(here.moved_at, case.now)}, after "
         f"{count(here.checkpoint.moves, 'move')}{as_which}{cleaned}. What it kept: {case.look('show', '--items')}."
     )
+    _out_of_date(case)
+
+
+def _out_of_date(case: Case) -> None:
+    """Work of an earlier plan stays as it is until somebody has it redone. What is settled stays for good."""
+    here, made_under = case.here, case.store.shape_of(case.here.plan_id)
+    if made_under is None or case.shape is None or here.cleaned_at:
+        return
+    differing = [one for one in differences(made_under, case.shape) if one.to]
+    closed = [one.name for one in case.store.batches(here.pipeline) if one.state == "closed"] if differing else []
+    if differing and here.batch not in closed:
+        why = "; ".join(one.why for one in differing)
+        case.facts["stale"] = {"why": why, "to": differing[0].to}
+        case.say(f"Its work is out of date: {why}. To redo what is, from step {differing[0].to} on: {case.redo()}.")
 
 
 _TOLD: dict[str, Callable[[Case], None]] = {

@@ -185,9 +185,9 @@ class CloseConformance(Conformance):
         assert [line.verb for line in desk.store.batch_journal("papers", "march")] == ["seal", "close"]
         assert desk.store.balance("papers.closing") == Balance(1, waiting=1)
 
-    def test_an_open_batch_is_refused_with_the_command_to_seal_it(self, desk: Desk) -> None:
+    def test_an_open_batch_is_refused(self, desk: Desk) -> None:
         desk.finish(desk.take_in())
-        with pytest.raises(CloseRefused, match="it is open: seal it first, holdfast seal papers march"):
+        with pytest.raises(CloseRefused, match="it is open: seal it first"):
             close(desk)
 
     def test_a_batch_with_open_documents_is_refused_and_says_how_many(self, desk: Desk) -> None:
@@ -202,7 +202,7 @@ class CloseConformance(Conformance):
         sealed(desk, done="a", dead="bcdef")
         with pytest.raises(CloseRefused, match="5 dead letters not accepted: b, c, d and 2 more") as refusal:
             close(desk)
-        assert "holdfast dead accept papers --batch march" in str(refusal.value)
+        assert (refusal.value.refusal.not_accepted, refusal.value.refusal.dead) == (5, ("b", "c", "d"))
 
     def test_a_refused_close_changes_nothing(self, desk: Desk) -> None:
         sealed(desk, done="a", dead="bc")
