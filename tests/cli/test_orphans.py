@@ -105,3 +105,12 @@ def test_an_unknown_pipeline_is_refused(holdfast: Run, night: Desk) -> None:
 
 def test_looking_does_not_make_a_store(holdfast: Run) -> None:
     assert holdfast("orphans").exit_code == 3
+
+
+def test_reconcile_tells_how_many_of_the_running_are_orphaned(holdfast: Run, night: Desk) -> None:
+    assert "march: of the 2 running, 2 orphaned" in holdfast("reconcile", "papers").stdout
+
+
+def test_reconcile_has_no_word_about_orphans_where_there_are_none(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs")
+    assert "orphaned" not in holdfast("reconcile", "papers").stdout
