@@ -213,3 +213,26 @@ def test_stale_batches_are_listed_with_the_commands_that_end_them(holdfast: Run)
     assert "2 open, see why: holdfast explain papers --batch march" in said
     assert "close it: holdfast close papers.py march" in said
     assert sql("select count(*) from hf_document") == [(2,)]
+
+
+def test_the_journal_of_a_batch_is_told_with_who_did_what_and_why(holdfast: Run) -> None:
+    holdfast("run", "papers.py", "docs")
+    holdfast("seal", "papers", "default", "--who", "cat", "--reason", "all in")
+    holdfast("close", "papers.py", "default", "--who", "dan", "--reason", "the month is over")
+    holdfast("cleanup", "papers", "--who", "eve")
+    said = [line.split(" ", 2)[-1] for line in words(holdfast("reconcile", "papers", "--batch", "default"))[-3:]]
+    assert said[:2] == ["seal by cat all in", "close by dan the month is over"]
+    assert said[2].startswith("cleanup by eve 2 documents, 12 items")
+    journal = json.loads(holdfast("reconcile", "papers", "--batch", "default", "--json").stdout)["journal"]
+    assert [(line["verb"], line["who"]) for line in journal] == [("seal", "cat"), ("close", "dan"), ("cleanup", "eve")]
+    assert journal[1]["detail"]["reason"] == "the month is over"
+
+
+def test_a_closed_batch_is_told_to_whoever_listens(holdfast: Run, folder: Path) -> None:
+    (folder / "papers.py").write_text(PAPERS + CLOSING)
+    holdfast("run", "papers.py", "docs")
+    result = holdfast("close", "papers.py", "default", "--seal", "--log", "json")
+    events = [json.loads(line) for line in result.stderr.splitlines()]
+    (closed,) = [one for one in events if one["event"] == "closed"]
+    assert (closed["pipeline"], closed["batch"], closed["documents"]) == ("papers", "default", 2)
+    assert "enlisted" in [one["event"] for one in events], "closing steps are heard too"
