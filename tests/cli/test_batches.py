@@ -209,7 +209,7 @@ def test_stale_batches_are_listed_with_the_commands_that_end_them(holdfast: Run)
     holdfast("submit", "papers.py", "docs", "--batch", "march")
     result = holdfast("cleanup", "--stale", "1ms")
     said = words(result)
-    assert any(line.startswith("papers/march is open, and nothing has moved since") for line in said)
+    assert any(re.fullmatch(r"papers/march is open, and nothing has moved for [\d.]+ s\.", line) for line in said)
     assert "2 open, see why: holdfast explain papers --batch march" in said
     assert "close it: holdfast close papers.py march" in said
     assert sql("select count(*) from hf_document") == [(2,)]

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.persons import with_who
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
-from holdfast.cli.words import ago, count, table
+from holdfast.cli.words import count, span, table
 from holdfast.cli.working import Duration
 from holdfast.core.batches import Reconciliation
 from holdfast.engine.cleanup import CleanedBatch, CleanupReport, Retention, survey
@@ -98,8 +98,8 @@ def _row(one: CleanedBatch) -> list[str]:
 def _tell_stale(asked: Asked, stale: Sequence[Reconciliation], now: datetime) -> None:
     for found in stale:
         click.echo()
-        moved = ago(found.moved_at or found.created_at, now)
-        click.echo(f"{found.pipeline}/{found.batch} is {found.state}, and nothing has moved since {moved}.")
+        still = span((now - (found.moved_at or found.created_at)).total_seconds())
+        click.echo(f"{found.pipeline}/{found.batch} is {found.state}, and nothing has moved for {still}.")
         for why, *words in _ways_out(found):
             click.echo(f"  {why:<28} {asked.command(*words)}")
 

@@ -22,7 +22,7 @@ from holdfast.stores.protocol import Store
 SHOWN = 50
 """More orphans than a person reads are counted; --json lists them all."""
 
-BECOMES = {"requeue": "waiting again", "fail": "dead letters", "review": "paused for a person"}
+BECOMES = {"requeue": "waiting again", "fail": "dead", "review": "paused for a person"}
 
 
 @click.command()
@@ -121,7 +121,8 @@ def _tell_end(
     elif dry_run:
         click.echo(f"{count(len(found), 'orphan')} would be {BECOMES[strategy]}; nothing was done.")
     else:
-        click.echo(f"{len(taken):,} of {count(len(found), 'orphan')} are now {BECOMES[strategy]}.")
+        are = "is" if len(taken) == 1 else "are"
+        click.echo(f"{len(taken):,} of {count(len(found), 'orphan')} {are} now {BECOMES[strategy]}.")
         if len(taken) < len(found):
             click.echo(f"{len(found) - len(taken):,} moved, or were taken by others, meanwhile; they were left alone.")
 
