@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 from contextlib import closing
@@ -236,3 +237,20 @@ def test_a_closed_batch_is_told_to_whoever_listens(holdfast: Run, folder: Path) 
     (closed,) = [one for one in events if one["event"] == "closed"]
     assert (closed["pipeline"], closed["batch"], closed["documents"]) == ("papers", "default", 2)
     assert "enlisted" in [one["event"] for one in events], "closing steps are heard too"
+
+
+def test_a_user_without_a_name_is_known_by_number(holdfast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.delenv("HOLDFAST_WHO", raising=False)
+    monkeypatch.setattr("getpass.getuser", nameless)
+    holdfast("run", "papers.py", "docs")
+    holdfast("seal", "papers", "default")
+    assert sql("select who from hf_journal where verb = 'seal'") == [(f"user {os.getuid()}",)]
+
+
+@pytest.mark.parametrize("command", ["seal", "close", "cleanup", "orphans", "verify", "debug"])
+def test_everybody_signs_in_the_same_way(holdfast: Run, command: str) -> None:
+    said = " ".join(holdfast(command, "--help").stdout.split())
+    assert "--who NAME Who does this; kept in the journal. [env: HOLDFAST_WHO; default: your login name]" in said

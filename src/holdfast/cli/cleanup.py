@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, common
-from holdfast.cli.persons import with_who
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
+from holdfast.cli.who import named
 from holdfast.cli.words import count, span, table
 from holdfast.cli.working import Duration
 from holdfast.core.batches import Reconciliation
@@ -43,7 +43,7 @@ WHY = {"closed": "closed: all but its report", "finished": "finished long ago: w
     is_flag=True,
     help="Also documents that failed on the way or set items aside, accepted dead letters, and the cancelled.",
 )
-@with_who
+@named
 @common
 @click.pass_obj
 def cleanup(

@@ -11,10 +11,10 @@ import msgspec
 from holdfast.cli.asked import INTERRUPTED, NOT_IN_ORDER, TERMINATED, Asked, Trouble, common
 from holdfast.cli.at_once import Roster, end_at_once, ending_at_once
 from holdfast.cli.eyes import how_to_watch, watching
-from holdfast.cli.persons import with_reason, with_who
 from holdfast.cli.pipelines import Loaded, load
 from holdfast.cli.progress import SIGNALS
 from holdfast.cli.stores import store_that_exists
+from holdfast.cli.who import signed
 from holdfast.cli.words import count, one_line
 from holdfast.cli.working import going_on_later, prepared, refusing_exits
 from holdfast.core.batches import CLOSING, BatchReport
@@ -45,8 +45,7 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
 @click.command()
 @click.argument("pipeline")
 @click.argument("batch")
-@with_who
-@with_reason
+@signed()
 @click.option(
     "--tolerate",
     type=Share(),

@@ -1,4 +1,4 @@
-"""Who decides, and why: what every decision is signed with."""
+"""Who decides, and why: what every line of a journal is signed with."""
 
 from __future__ import annotations
 
@@ -12,19 +12,25 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def signed(*, reason: str) -> Callable[[Command], Command]:
-    """Adds the options that sign a decision: --who, and --reason, which this is unless another is given."""
+def signed(*, reason: str = "") -> Callable[[Command], Command]:
+    """Adds the options that sign what is done: --who, and --reason, which this is unless another is given."""
 
     def add(command: Command) -> Command:
-        command = click.option("--reason", default=reason, show_default=True, help="Why; kept in the journal.")(command)
-        return click.option(
-            "--who",
-            default=login,
-            metavar="NAME",
-            help="Who decides; kept in the journal. [env: HOLDFAST_WHO; default: your login name]",
-        )(command)
+        told = click.option("--reason", default=reason, show_default=bool(reason), help="Why; kept in the journal.")
+        return named(told(command))
 
     return add
+
+
+def named(command: Command) -> Command:
+    """Adds --who alone, for what needs no reason."""
+    option = click.option(
+        "--who",
+        default=login,
+        metavar="NAME",
+        help="Who does this; kept in the journal. [env: HOLDFAST_WHO; default: your login name]",
+    )
+    return option(command)
 
 
 def login() -> str:
@@ -32,4 +38,4 @@ def login() -> str:
     try:
         return os.environ.get("HOLDFAST_WHO") or getpass.getuser()
     except (KeyError, OSError):  # a container whose user has no name
-        return "somebody"
+        return f"user {os.getuid()}"
