@@ -224,3 +224,44 @@ def test_closing_steps_that_a_signal_stopped_say_so_and_go_on(
     (folder / "go").touch()
     again = holdfast("close", "box.py", "default", "--seal")
     assert (again.exit_code, "Its closing steps are done." in again.stdout) == (0, True)
+
+
+STUCK_CLOSING = """
+import pathlib
+import time
+import holdfast
+
+box = holdfast.Pipeline("box")
+
+@box.step
+def one(doc):
+    return None
+
+@box.closing
+def count(doc):
+    return 1
+
+@box.closing
+def wait(doc):
+    time.sleep(0 if pathlib.Path("go").exists() else 60)
+"""
+
+
+def test_ctrl_c_twice_does_not_wait_for_closing_steps_and_costs_nothing(
+    folder: Path, start: Start, holdfast: Run
+) -> None:
+    (folder / "box.py").write_text(STUCK_CLOSING)
+    holdfast("run", "box.py", "docs/a.txt")
+    process = start("close", "box.py", "default", "--seal")
+    until_items(1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, _, error = ended(process)
+    assert (code, time.monotonic() - began < 3, "Traceback" in error) == (130, True, False)
+    assert "Stopped at once; what was committed is saved. Go on with:\n  holdfast close box.py default --seal" in error
+    (folder / "go").touch()
+    assert holdfast("close", "box.py", "default").exit_code == 0
+    here = json.loads(holdfast("show", "default", "--pipeline", "box.closing", "--json").stdout)
+    assert (here["state"], here["crashes"]) == ("done", 0)
