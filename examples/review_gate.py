@@ -4,6 +4,7 @@
 
 Waiting at a gate costs nothing: no worker holds the document, and it may wait for months. The decision, who made it
 and why are in the journal, and later steps read them. What nobody decides within three days is turned down.
+From the command line the same is `holdfast review list`, `approve`, `reject` and `answer`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 from contextlib import closing
@@ -216,7 +217,47 @@ def test_stale_batches_are_listed_with_the_commands_that_end_them(holdfast: Run)
     holdfast("submit", "papers.py", "docs", "--batch", "march")
     result = holdfast("cleanup", "--stale", "1ms")
     said = words(result)
-    assert any(line.startswith("papers/march is open, and nothing has moved for") for line in said)
+    assert any(re.fullmatch(r"papers/march is open, and nothing has moved for [\d.]+ s\.", line) for line in said)
     assert "2 open, see why: holdfast explain --pipeline papers --batch march" in said
     assert "close it: holdfast close PIPELINE.py march" in said
     assert sql("select count(*) from hf_document") == [(2,)]
+
+
+def test_the_journal_of_a_batch_is_told_with_who_did_what_and_why(holdfast: Run) -> None:
+    holdfast("run", "papers.py", "docs")
+    holdfast("seal", "papers", "default", "--who", "cat", "--reason", "all in")
+    holdfast("close", "papers.py", "default", "--who", "dan", "--reason", "the month is over")
+    holdfast("cleanup", "papers", "--who", "eve")
+    said = [line.split(" ", 2)[-1] for line in words(holdfast("reconcile", "papers", "--batch", "default"))[-3:]]
+    assert said[:2] == ["seal by cat all in", "close by dan the month is over"]
+    assert said[2].startswith("cleanup by eve 2 documents, 12 items")
+    journal = json.loads(holdfast("reconcile", "papers", "--batch", "default", "--json").stdout)["journal"]
+    assert [(line["verb"], line["who"]) for line in journal] == [("seal", "cat"), ("close", "dan"), ("cleanup", "eve")]
+    assert journal[1]["detail"]["reason"] == "the month is over"
+
+
+def test_a_closed_batch_is_told_to_whoever_listens(holdfast: Run, folder: Path) -> None:
+    (folder / "papers.py").write_text(PAPERS + CLOSING)
+    holdfast("run", "papers.py", "docs")
+    result = holdfast("close", "papers.py", "default", "--seal", "--log", "json")
+    events = [json.loads(line) for line in result.stderr.splitlines()]
+    (closed,) = [one for one in events if one["event"] == "closed"]
+    assert (closed["pipeline"], closed["batch"], closed["documents"]) == ("papers", "default", 2)
+    assert "enlisted" in [one["event"] for one in events], "closing steps are heard too"
+
+
+def test_a_user_without_a_name_is_known_by_number(holdfast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.delenv("HOLDFAST_WHO", raising=False)
+    monkeypatch.setattr("getpass.getuser", nameless)
+    holdfast("run", "papers.py", "docs")
+    holdfast("seal", "papers", "default")
+    assert sql("select who from hf_journal where verb = 'seal'") == [(f"user {os.getuid()}",)]
+
+
+@pytest.mark.parametrize("command", ["seal", "close", "cleanup", "orphans", "verify", "debug"])
+def test_everybody_signs_in_the_same_way(holdfast: Run, command: str) -> None:
+    said = " ".join(holdfast(command, "--help").stdout.split())
+    assert "--who NAME Who does this; kept in the journal. [env: HOLDFAST_WHO; default: your login name]" in said

@@ -77,3 +77,11 @@ def test_a_capsule_is_debugged_elsewhere(holdfast: Run, bad: str) -> None:
     holdfast("capsule", "load", "bad.txt.capsule.json", "--redrive", *new)
     assert holdfast("debug", "papers.py", bad, *new).exit_code == 1
     assert json.loads(holdfast("show", bad, "--json", *new).stdout)["state"] == "dead"
+
+
+def test_a_document_that_a_body_rejected_ends_the_command_badly(holdfast: Run, folder: Path) -> None:
+    papers = folder / "papers.py"
+    papers.write_text(papers.read_text().replace("return len(", "raise holdfast.Reject('not ours')\n    return len("))
+    holdfast("submit", "papers.py", "docs/a.txt")
+    result = holdfast("debug", "papers.py", "docs/a.txt")
+    assert (result.exit_code, "is dead at step judge: " in result.stdout) == (1, True)

@@ -69,3 +69,9 @@ def test_a_key_or_batch_of_several_places_is_asked_back(holdfast: Run, folder: P
         holdfast("submit", pipeline, "docs", "--batch", "march")
     assert "holdfast explain docs/a.txt --pipeline other --batch march" in holdfast("explain", "docs/a.txt").stderr
     assert "holdfast explain --batch march --pipeline other" in holdfast("explain", "--batch", "march").stderr
+
+
+def test_one_open_document_is_told_in_the_singular(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs/a.txt")
+    said = " ".join(holdfast("explain", "papers", "--batch", "default").stdout.split())
+    assert "and 1 is still open. To see it: " in said

@@ -93,7 +93,7 @@ def test_who_decides_is_known_from_the_environment(holdfast: Run, night: Desk, m
 
 def test_a_dry_run_only_says_what_would_be_done(holdfast: Run, night: Desk) -> None:
     told = holdfast("orphans", "--strategy", "fail", "--reason", "x", "--dry-run").stdout
-    assert "3 orphans would be dead letters; nothing was done." in told
+    assert "3 orphans would be dead; nothing was done." in told
     assert states(night.store) == ["running"] * 3
 
 
@@ -123,3 +123,17 @@ def test_an_unknown_pipeline_is_refused(holdfast: Run, night: Desk) -> None:
 
 def test_looking_does_not_make_a_store(holdfast: Run) -> None:
     assert holdfast("orphans").exit_code == 3
+
+
+def test_reconcile_tells_how_many_of_the_running_are_orphaned(holdfast: Run, night: Desk) -> None:
+    assert "march: of the 2 running, 2 orphaned" in holdfast("reconcile", "papers").stdout
+
+
+def test_reconcile_has_no_word_about_orphans_where_there_are_none(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs")
+    assert "orphaned" not in holdfast("reconcile", "papers").stdout
+
+
+def test_one_orphan_is_told_in_the_singular(holdfast: Run, night: Desk) -> None:
+    words = ("orphans", "papers", "--batch", "april", "--strategy", "requeue", "--reason", "night")
+    assert "1 of 1 orphan is now waiting again." in holdfast(*words).stdout

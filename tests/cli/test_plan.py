@@ -4,6 +4,7 @@ import hashlib
 import json
 import sqlite3
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +233,18 @@ def test_documents_that_a_rename_moves_on_are_told(holdfast: Run, folder: Path) 
     rewrite(folder, ('Pipeline("papers")', 'Pipeline("papers", renamed={"extract": "judge"})'))
     assert "documents at extract go on at judge" in holdfast("check", "papers.py").stdout
     assert "from judge 2 documents" in lines(holdfast("plan", "papers.py").stdout)
+
+
+def test_what_is_paused_for_a_while_is_told_with_until_when(holdfast: Run, folder: Path) -> None:
+    holdfast("submit", "papers.py", "docs")
+    holdfast("pause", "docs/a.txt", "--for", "1h", "--reason", "the line is busy")
+    due = json.loads(holdfast("show", "docs/a.txt", "--json").stdout)["due_at"]
+    until = datetime.fromisoformat(due).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    told = lines(holdfast("plan", "papers.py").stdout)
+    assert f"1 document would wait, until {until}: 1 at extract" in told
+    assert not any("wait for people" in line for line in told)
+    holdfast("pause", "docs/b.txt", "--reason", "somebody has to look")
+    told = lines(holdfast("plan", "papers.py").stdout)
+    assert "1 document would wait for people: 1 at extract" in told
+    said = json.loads(holdfast("plan", "papers.py", "--json").stdout)
+    assert (said["people"], said["until"], said["wakes"]) == ({"extract": 1}, {"extract": 1}, [due, due])

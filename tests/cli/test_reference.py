@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
+from pathlib import Path
 
 import click
 
@@ -54,3 +56,9 @@ def test_a_wrong_length_of_time_is_refused(holdfast: Run) -> None:
     result = holdfast("run", "papers.py", "--budget", "soon")
     assert result.exit_code == 2
     assert "write 30s, 15m or 1h30m" in result.stderr
+
+
+def test_the_changelog_names_every_command() -> None:
+    text = (Path(__file__).parents[2] / "CHANGELOG.md").read_text()
+    (told,) = re.findall(r"^- \*\*Command line\*\*.*?(?=^- )", text, re.DOTALL | re.MULTILINE)
+    assert set(app.commands) == {name.removeprefix("holdfast ") for name in re.findall(r"`([a-z ]+)`", told)}

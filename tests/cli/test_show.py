@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from holdfast.cli.words import inside, place, span
 from holdfast.core.model import Checkpoint, Output
 from holdfast.core.plan import Shape, StepShape
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance.base import Desk
 from tests.cli.conftest import Run
 
 SHAPE = Shape(
@@ -27,7 +31,7 @@ def test_a_dead_letter_is_told_with_its_traceback(holdfast: Run, folder: Path) -
     assert "1 attempt, 0 crashes" in told
     assert '{"path":"docs/bad.txt"}' in told
     assert "extract  5 items" in told
-    assert "fail      at judge: ValueError: docs/bad.txt is not readable; now dead" in told
+    assert "fail      at judge: ValueError: docs/bad.txt is not readable; was running, now dead  (by " in told
     assert 'raise ValueError(f"{doc.key} is not readable")' in told
 
 
@@ -50,6 +54,32 @@ def test_items_that_were_set_aside_are_told_with_their_errors(holdfast: Run, fol
     told = holdfast("show", "docs/a.txt").stdout
     assert "halve, item 7, after 1 try: ValueError: seven is odd" in told
     assert "1 set aside" in told
+
+
+def test_a_document_that_was_taken_over_is_told_with_from_whom(holdfast: Run, folder: Path) -> None:
+    clock = ManualClock(datetime.now(UTC) - timedelta(hours=3))
+    with closing(SqliteStore(f"sqlite:///{folder}/holdfast.db", clock=clock)) as store:
+        desk = Desk(store, clock)
+        desk.submit("a")
+        desk.claim()
+    holdfast("orphans", "papers", "--strategy", "fail", "--who", "cat", "--reason", "night")
+    assert "night; taken from ann; was running, now dead  (by cat)" in holdfast("show", "a").stdout
+
+
+def test_a_priority_is_told_with_the_one_before(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs")
+    holdfast("priority", "10", "docs/a.txt", "--who", "cat", "--reason", "soon")
+    said = holdfast("show", "docs/a.txt").stdout
+    assert "soon; priority from 0 to 10; still waiting  (by cat)" in said
+
+
+def test_what_was_cleaned_up_is_not_said_to_come_yet(holdfast: Run) -> None:
+    holdfast("run", "papers.py", "docs")
+    holdfast("cleanup", "--older", "1ms")
+    assert "kept: nothing any more, cleaned up at 20" in holdfast("show", "docs/a.txt").stdout
+    explained = " ".join(holdfast("explain", "docs/a.txt").stdout.split())
+    assert "its items were cleaned up at" in explained
+    assert "What it kept" not in explained
 
 
 REWINDS = """

@@ -188,3 +188,80 @@ def test_a_reader_that_goes_away_does_not_make_a_traceback(folder: Path, start: 
     process.wait(timeout=30)
     process.stderr.close()
     assert "Traceback" not in error
+
+
+SLOW_CLOSING = """
+import pathlib
+import time
+import holdfast
+
+box = holdfast.Pipeline("box")
+
+@box.step
+def one(doc):
+    return 1
+
+@box.closing
+def pages(doc, cursor=0):
+    for number in range(cursor, 60):
+        time.sleep(0.02 if not pathlib.Path("go").exists() else 0)
+        yield number
+"""
+
+
+@pytest.mark.parametrize(("number", "code", "word"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")])
+def test_closing_steps_that_a_signal_stopped_say_so_and_go_on(
+    folder: Path, start: Start, holdfast: Run, number: signal.Signals, code: int, word: str
+) -> None:
+    (folder / "box.py").write_text(SLOW_CLOSING)
+    holdfast("run", "box.py", "docs/a.txt")
+    process = start("close", "box.py", "default", "--seal")
+    until_items(3)
+    process.send_signal(number)
+    assert (told := ended(process))[0] == code, told
+    assert f"Its closing steps were stopped by {word} at pages; everything is saved." in told[1]
+    assert "  holdfast close box.py default --seal" in told[1]
+    (folder / "go").touch()
+    again = holdfast("close", "box.py", "default", "--seal")
+    assert (again.exit_code, "Its closing steps are done." in again.stdout) == (0, True)
+
+
+STUCK_CLOSING = """
+import pathlib
+import time
+import holdfast
+
+box = holdfast.Pipeline("box")
+
+@box.step
+def one(doc):
+    return None
+
+@box.closing
+def count(doc):
+    return 1
+
+@box.closing
+def wait(doc):
+    time.sleep(0 if pathlib.Path("go").exists() else 60)
+"""
+
+
+def test_ctrl_c_twice_does_not_wait_for_closing_steps_and_costs_nothing(
+    folder: Path, start: Start, holdfast: Run
+) -> None:
+    (folder / "box.py").write_text(STUCK_CLOSING)
+    holdfast("run", "box.py", "docs/a.txt")
+    process = start("close", "box.py", "default", "--seal")
+    until_items(1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    code, _, error = ended(process)
+    assert (code, time.monotonic() - began < 3, "Traceback" in error) == (130, True, False)
+    assert "Stopped at once; what was committed is saved. Go on with:\n  holdfast close box.py default --seal" in error
+    (folder / "go").touch()
+    assert holdfast("close", "box.py", "default").exit_code == 0
+    here = json.loads(holdfast("show", "default", "--pipeline", "box.closing", "--json").stdout)
+    assert (here["state"], here["crashes"]) == ("done", 0)

@@ -8,6 +8,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,6 +124,14 @@ def test_every_field_and_event_is_explained(pipeline: holdfast.Pipeline, bench: 
     assert {line["event"] for line in told.lines} <= explained
 
 
+def test_every_event_is_in_the_list_that_people_read() -> None:
+    listed = re.search(r"one of (.*?)\npipeline", logs.__doc__ or "", re.DOTALL)
+    assert listed
+    page = (Path(__file__).parents[2] / "docs" / "watching.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("| `event` |")]
+    assert set(re.findall(r"[a-z]+", listed[1])) <= set(re.findall(r"`([a-z]+)`", row))
+
+
 def test_records_of_others_are_lines_too() -> None:
     try:
         {}["x"]
@@ -159,3 +168,17 @@ def test_a_cursor_that_is_no_json_is_told_as_text() -> None:
         }
     )
     assert json.loads(JsonFormatter().format(record))["cursor"]
+
+
+def test_a_document_that_was_cancelled_is_not_said_to_be_another_workers(
+    pipeline: holdfast.Pipeline, bench: Bench, told: Told
+) -> None:
+    @pipeline.step
+    def work(doc: holdfast.Document) -> None:
+        bench.store.cancel([bench.standing("a").id], who="cat", reason="not needed")
+
+    bench.submit("a")
+    bench.drain(listeners=[log_events])
+    (line,) = told.of("lost")
+    assert "no longer ours: taken over, or decided about; nothing of ours was written" in line["message"]
+    assert "another worker" not in line["message"]

@@ -10,7 +10,13 @@ from time import sleep
 import pytest
 
 import holdfast
+from holdfast.core.model import Checkpoint
+from holdfast.core.moves import Move
+from holdfast.engine.bodies import Desk
+from holdfast.engine.budget import Budget
+from holdfast.engine.calls import Returned, RunValue
 from holdfast.engine.events import Committed, Event, Paced
+from holdfast.engine.stopwatch import Stopwatch
 from tests.engine.conftest import SOON, Bench
 
 
@@ -133,3 +139,42 @@ def test_events_say_who_speaks_and_of_which_pipeline(pipeline: holdfast.Pipeline
     bench.drain(listeners=[said.append], name="ann", budget=timedelta(seconds=30))
     (committed,) = [event for event in said if isinstance(event, Committed)]
     assert (committed.pipeline, committed.worker) == ("p", "ann")
+
+
+def test_time_is_told_with_the_document_that_it_was_spent_on() -> None:
+    watch = Stopwatch()
+    desks = [Desk(None, None, bool) for _ in range(8)]  # type: ignore[arg-type]  # who it is is enough
+    watch.heard([(desk, Returned(RunValue("read"), None), 10.0) for desk in desks])  # type: ignore[arg-type]
+    assert watch.read() == {}
+    watch.committed(desks[0], past("read"))
+    assert watch.read() == {"read": (1, 10.0)}
+    for desk in desks[1:4]:
+        watch.let_go(desk)
+    assert watch.read() == {"read": (0, 30.0)}, "what failed, or was given back, was spent as well"
+    watch.let_go(desks[0])
+    assert watch.read() == {}, "and nothing twice"
+
+
+def past(step: str) -> Move:
+    here = Checkpoint(0, step, None, 0)
+    return Move(None, here, Checkpoint(0, None, None, 1), "done")  # type: ignore[arg-type]  # whose it is is known
+
+
+def test_what_was_spent_on_a_document_that_was_given_back_is_counted(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    budget = Budget()
+
+    @pipeline.step
+    def read(doc: holdfast.Document, cursor: int = 0) -> Iterator[int]:
+        for number in range(cursor, 2):
+            sleep(0.02)
+            budget.stop("enough")
+            yield number
+
+    bench.submit("a")
+    bench.drain(budget=budget)
+    assert bench.standing().state == "waiting"
+    documents, seconds = bench.store.paces("p")["read"]
+    assert (documents, seconds >= 0.02) == (0, True)
+    bench.drain()
+    documents, seconds = bench.store.paces("p")["read"]
+    assert (documents, 0.04 <= seconds < 0.2) == (1, True)

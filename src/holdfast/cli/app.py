@@ -44,7 +44,7 @@ class App(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            if ctx.invoked_subcommand in ("run", "submit", "work"):
+            if ctx.invoked_subcommand in ("run", "submit", "work", "close"):
                 say_how_to_go_on(ctx.obj)
             raise StoppedAtOnce from interrupt
         except HoldfastError as error:

@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, common
-from holdfast.cli.persons import with_who
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
+from holdfast.cli.who import named
 from holdfast.cli.words import count, one_line, span, table
 from holdfast.cli.working import Duration
 from holdfast.core.batches import CLOSING, Reconciliation
@@ -47,7 +47,7 @@ BECAUSE = {"closed": "closed: all but its report", "finished": "finished long ag
     is_flag=True,
     help="Also documents that failed on the way or set items aside, accepted dead letters, and the cancelled.",
 )
-@with_who
+@named
 @common
 @click.pass_obj
 def cleanup(

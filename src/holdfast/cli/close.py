@@ -8,18 +8,23 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli.asked import NOT_IN_ORDER, Asked, Trouble, common
-from holdfast.cli.persons import with_reason, with_who
-from holdfast.cli.pipelines import load
+from holdfast.cli.asked import INTERRUPTED, NOT_IN_ORDER, TERMINATED, Asked, Trouble, common
+from holdfast.cli.at_once import Roster, end_at_once, ending_at_once
+from holdfast.cli.eyes import how_to_watch, watching
+from holdfast.cli.pipelines import Loaded, load
+from holdfast.cli.progress import SIGNALS
 from holdfast.cli.stores import store_that_exists
+from holdfast.cli.who import signed
 from holdfast.cli.words import count, one_line
-from holdfast.cli.working import going_on_later, prepared
+from holdfast.cli.working import going_on_later, prepared, refusing_exits
 from holdfast.core.batches import CLOSING, BatchReport
 from holdfast.core.commands import WHY, about
 from holdfast.core.errors import CloseRefused
 from holdfast.core.model import Standing
 from holdfast.core.refusal import Refusal
 from holdfast.engine import closing
+from holdfast.engine.events import Event, Stopping
+from holdfast.stores.protocol import Store
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)(%?)")
 
@@ -42,18 +47,27 @@ class Share(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
 @click.command()
 @click.argument("pipeline")
 @click.argument("batch")
-@with_who
-@with_reason
+@signed()
 @click.option(
     "--tolerate",
     type=Share(),
     help="The share of documents that may be dead letters accepted by nobody, such as 5%. [default: the pipeline's]",
 )
 @click.option("--seal", is_flag=True, help="Seal the batch first if it is open.")
+@how_to_watch
 @common
 @click.pass_obj
 def close(
-    asked: Asked, *, pipeline: str, batch: str, who: str, reason: str, tolerate: float | None, seal: bool
+    asked: Asked,
+    /,
+    *,
+    pipeline: str,
+    batch: str,
+    who: str,
+    reason: str,
+    tolerate: float | None,
+    seal: bool,
+    **watched: Any,
 ) -> None:
     """Closes the batch BATCH for good, files its report, and does its closing steps here.
 
@@ -68,18 +82,50 @@ def close(
         prepared(loaded, store)
         if seal:
             store.seal(name, batch, who=who, reason=reason)
+        stop = _Stop()
         try:
             how: dict[str, Any] = {"batch": batch, "who": who, "reason": reason, "tolerate": tolerate}
-            report = closing.close(loaded.pipeline, store, **how)
+            report = _closed(asked, loaded, store, stop, how=how, watched=watched)
         except CloseRefused as refusal:
             raise Trouble(_told(asked, refusal.refusal), code=NOT_IN_ORDER) from refusal
         last = closing.closing_document(store, name, batch)
     if asked.json:
-        click.echo(msgspec.json.encode({"report": report, "closing": _closing(last)}))
+        said = {"report": report, "closing": _closing(last), "stopped_by": stop.reason}
+        click.echo(msgspec.json.encode(said))
     else:
-        _tell(asked, report, last, pipeline)
+        _tell(asked, report, last, stop, file=pipeline)
     if last is not None and last.state != "done":
-        raise click.exceptions.Exit(NOT_IN_ORDER)
+        raise click.exceptions.Exit(stop.exit_code)
+
+
+class _Stop:
+    """Remembers the signal that stopped the closing steps."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Stopping):
+            self.reason = event.reason
+
+    @property
+    def exit_code(self) -> int:
+        """What the process ends with when closing steps are not done."""
+        return {"SIGINT": INTERRUPTED, "SIGTERM": TERMINATED}.get(self.reason, NOT_IN_ORDER)
+
+
+def _closed(
+    asked: Asked, loaded: Loaded, store: Store, stop: _Stop, *, how: dict[str, Any], watched: dict[str, Any]
+) -> BatchReport:
+    """Closes the batch for everybody to hear. A second Ctrl-C does not wait for closing steps, and is no crash."""
+    roster = Roster()
+    with ending_at_once(asked), refusing_exits("the closing steps"), watching(watched) as watchers:
+        try:
+            return closing.close(loaded.pipeline, store, listeners=(roster, stop, *watchers), **how)
+        except KeyboardInterrupt:
+            if not roster.leave(store):
+                end_at_once(asked)
+            raise
 
 
 def _told(asked: Asked, refusal: Refusal) -> str:
@@ -102,7 +148,7 @@ def _closing(last: Standing | None) -> dict[str, Any] | None:
     return {"state": last.state, "step": last.checkpoint.step, "reason": last.reason}
 
 
-def _tell(asked: Asked, report: BatchReport, last: Standing | None, file: str) -> None:
+def _tell(asked: Asked, report: BatchReport, last: Standing | None, stop: _Stop, *, file: str) -> None:
     counts = report.in_all
     said = [f"{counts.done:,} done"]
     said += [f"{counts.dead:,} dead, {counts.accepted:,} of them accepted"] if counts.dead else []
@@ -113,11 +159,20 @@ def _tell(asked: Asked, report: BatchReport, last: Standing | None, file: str) -
     )
     if last is not None and last.state == "done":
         click.echo("Its closing steps are done.")
+    elif last is not None and stop.reason:
+        by = SIGNALS.get(stop.reason, stop.reason)
+        click.echo(
+            f"Its closing steps were stopped by {by}{_at(last)}; everything is saved. Run the same command again:"
+        )
+        click.echo(f"  {asked.same_command('close', report.pipeline, report.batch)}")
     elif last is not None:
-        where = f" at {last.checkpoint.step}" if last.checkpoint.step else ""
-        click.echo(f"Its closing steps are not done: {last.state}{where}: {one_line(last.reason)}")
+        click.echo(f"Its closing steps are not done: {last.state}{_at(last)}: {one_line(last.reason)}")
         show: tuple[str, ...] = about(("show",), report.batch, options=("--pipeline", report.pipeline + CLOSING))
         for words in [show, *closing.ways_on(last, file=file)]:
             click.echo(f"  {asked.command(*words)}")
     filed = ("reconcile", report.pipeline, "--batch", report.batch, "--report", f"{report.batch}.html")
     click.echo(f"A report to file: {asked.command(*filed)}")
+
+
+def _at(last: Standing) -> str:
+    return f" at {last.checkpoint.step}" if last.checkpoint.step else ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from time import monotonic
 
 from msgspec import Struct
 
-from holdfast.cli.forecast import Forecast
+from holdfast.cli.eta import Eta
 from holdfast.core.errors import StoreError
 from holdfast.core.model import Standing
 from holdfast.core.moves import Ending
@@ -46,14 +46,15 @@ class Counts:
         self.steps = [step.name for step in pipeline.steps]
         self.submitted = 0
         self.submitting = False
-        self.total = self.done = self.dead = self.paused = self.cancelled = self.again = 0
+        self.total = self.done = self.dead = self.paused = self.cancelled = self.again = self.later = 0
         self.at_step: dict[str, int] = dict.fromkeys(self.steps, 0)
         self.items: dict[str, int] = dict.fromkeys(self.steps, 0)
         self.failures: deque[Failed] = deque()
         self._store = store
         self.looks_every = RECOUNT
         self._next_look = self._next_glance = 0.0
-        self._forecast = Forecast(pipeline, hands=hands)
+        self._eta = Eta(pipeline, hands=hands)
+        self._held_back: Counter[str] = Counter()
         self._seen: deque[tuple[float, int, int]] = deque()
 
     # what the store says
@@ -68,9 +69,22 @@ class Counts:
         self.paused = sum(one.balance.paused for one in batches)
         self.cancelled = sum(one.balance.cancelled for one in batches)
         self.at_step = {step: sum(one.at_step.get(step, 0) for one in batches) for step in self.steps}
+        self._look_what_is_held_back()
         self._learn()
         now = monotonic()
         self._next_look = now + max(self.looks_every, 50 * (now - began))
+
+    def _look_what_is_held_back(self) -> None:
+        """Counts, by step, what nobody could work on now: it is paused, or due later."""
+        causes = [
+            cause
+            for cause in self._store.causes(self.pipeline, batch=self.batch)
+            if cause.kind == "backoff" or cause.state == "paused"
+        ]
+        self.later = sum(cause.documents for cause in causes if cause.kind == "backoff")
+        self._held_back.clear()
+        for cause in causes:
+            self._held_back[cause.step or ""] += cause.documents
 
     def recount_now_and_then(self) -> None:
         """Asks the store again if that is due. A store in trouble is told by the worker, not here."""
@@ -84,7 +98,7 @@ class Counts:
 
     def _learn(self) -> None:
         self._next_glance = monotonic() + GLANCE
-        self._forecast.learn(self._store.paces(self.pipeline), remaining=self.remaining)
+        self._eta.learn(self._store.paces(self.pipeline), remaining=self.remaining)
 
     # what the engine says
 
@@ -159,8 +173,10 @@ class Counts:
         return max(self.ended - ended_then, 0) / seconds, (items - items_then) / seconds
 
     def seconds_left(self, rate: float) -> float | None:
-        """Answers how long it may take still; None when nobody can say."""
-        left = self._forecast.seconds_left(self.at_step, self.remaining)
+        """Answers how long it may take still; None when nobody can say. What is paused or due later is not promised."""
+        able = max(self.remaining - self.later, 0)
+        at_step = {step: count - self._held_back[step] for step, count in self.at_step.items()}
+        left = self._eta.seconds_left(at_step, able)
         if left is not None:
             return left
-        return self.remaining / rate if rate else None
+        return able / rate if able and rate else None

@@ -91,4 +91,5 @@ def _tell(asked: Asked, here: Standing, looking: _Looking) -> None:
         where = "" if here.state == "done" else f" {place(here.checkpoint, None)}"
         why = f": {one_line(here.reason)}" if here.reason else ""
         click.echo(f"{here.key} is {here.state}{where}{why}")
-    raise click.exceptions.Exit(DEAD_LETTERS if looking.errors and here.state != "done" else FINE)
+    failed = here.state == "dead" or (looking.errors and here.state != "done")
+    raise click.exceptions.Exit(DEAD_LETTERS if failed else FINE)

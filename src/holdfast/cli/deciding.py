@@ -13,12 +13,10 @@ from msgspec import Struct
 
 from holdfast.cli.asked import Asked, Trouble
 from holdfast.cli.chosen import Chosen, Place
-from holdfast.cli.who import login
+from holdfast.cli.who import named, not_empty
 from holdfast.cli.words import count, span
 from holdfast.core.model import Plan
 from holdfast.stores.protocol import Store
-
-WHO = "Who decides; in the journal. [env: HOLDFAST_WHO; default: you]"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decide = Callable[[list[int]], list[int]]
@@ -27,20 +25,8 @@ Decide = Callable[[list[int]], list[int]]
 
 def named_and_reasoned(command: Command) -> Command:
     """Adds who decides, and why: both go into the journal."""
-    options = (
-        click.option("--who", default=login, callback=not_empty, help=WHO),
-        click.option("--reason", required=True, callback=not_empty, help="Why; in the journal."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def not_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Refuses a reason or a name that says nothing."""
-    if value is not None and not value.strip():
-        raise click.BadParameter("it is for the journal; say something", ctx=context, param=parameter)
-    return value
+    reason = click.option("--reason", required=True, callback=not_empty, help="Why; kept in the journal.")
+    return named(reason(command))
 
 
 def trying_out(command: Command) -> Command:

@@ -9,10 +9,10 @@ import click
 
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.chosen import FILTERS, Chosen, Place, choosing, chosen, in_a_state
-from holdfast.cli.deciding import WHO, Verb, decide, named_and_reasoned, not_empty, plan_of, trying_out
+from holdfast.cli.deciding import Verb, decide, named_and_reasoned, plan_of, trying_out
 from holdfast.cli.pipelines import load
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
-from holdfast.cli.who import login
+from holdfast.cli.who import named, not_empty
 from holdfast.cli.words import count
 from holdfast.cli.working import Duration
 from holdfast.core.model import ON_HOLD, OPEN_STATES, Plan, State
@@ -119,8 +119,8 @@ def priority(asked: Asked, /, *, priority: int, who: str, reason: str, dry_run: 
 @in_a_state
 @click.option("--to", metavar="STEP", help="The step to go back to.")
 @click.option("--stale", metavar="PIPELINE", help="All whose work is out of date by this file, to where it is.")
-@click.option("--who", default=login, callback=not_empty, help=WHO)
-@click.option("--reason", callback=not_empty, help="Why; in the journal. [default with --stale: what changed]")
+@named
+@click.option("--reason", callback=not_empty, help="Why; kept in the journal. [default with --stale: what changed]")
 @trying_out
 @common
 @click.pass_obj

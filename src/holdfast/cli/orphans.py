@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
-from holdfast.cli.who import login
+from holdfast.cli.who import named
 from holdfast.cli.words import count, one_line, place, span, table
 from holdfast.cli.working import Duration
 from holdfast.core.commands import WHY, about
@@ -49,12 +49,7 @@ BECOMES = {"requeue": "waiting again", "fail": "dead letters", "review": "paused
     type=click.Choice([*STRATEGIES]),
     help="What becomes of them: wait again, dead letters, or paused for a person. Without it they are listed.",
 )
-@click.option(
-    "--who",
-    default=login,
-    metavar="NAME",
-    help="Who decides; kept in the journal. [env: HOLDFAST_WHO; default: your login name]",
-)
+@named
 @click.option("--reason", default="", help="Why; kept in the journal. Needed with --strategy.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @common

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.pipelines import load
 from holdfast.cli.stores import known_batch, store_to_foresee
-from holdfast.cli.words import count, span, table
+from holdfast.cli.words import count, moment, span, table
 from holdfast.core.stale import Stale
 from holdfast.engine.forecast import Forecast, foresee
 
@@ -76,6 +76,10 @@ def _each(forecast: Forecast, step: str) -> str:
 def _told_rest(forecast: Forecast) -> Iterator[str]:
     if forecast.people:
         yield f"  {count(sum(forecast.people.values()), 'document')} would wait for people: {_steps(forecast.people)}"
+    if forecast.until and forecast.wakes:
+        first, last = map(moment, forecast.wakes)
+        times = f"until {first}" if first == last else f"the first until {first}, the last until {last}"
+        yield f"  {count(sum(forecast.until.values()), 'document')} would wait, {times}: {_steps(forecast.until)}"
     if forecast.dead:
         yield f"  {count(sum(forecast.dead.values()), 'dead letter')} would stay as they are: {_steps(forecast.dead)}"
     if forecast.done:

@@ -186,6 +186,7 @@ def also(counts: Counts) -> Sequence[tuple[int, str]]:
     counted = (
         (counts.dead, "dead"),
         (counts.paused, "paused"),
+        (counts.later, "due later"),
         (counts.cancelled, "cancelled"),
         (counts.again, "tries failed"),
     )
@@ -197,7 +198,7 @@ def numbers(counts: Counts) -> dict[str, Any]:
     speed, items = counts.rates()
     left = counts.seconds_left(speed)
     names = ("total", "done", "dead", "paused", "cancelled")
-    more = {"at_step": counts.at_step, "items": counts.items, "tried_again": counts.again}
+    more = {"due_later": counts.later, "at_step": counts.at_step, "items": counts.items, "tried_again": counts.again}
     said = {name: getattr(counts, name) for name in names} | more
     pace = {"per_second": round(speed, 2), "items_per_second": round(items, 2)}
     return said | pace | {"seconds_left": None if left is None else round(left, 1)}

@@ -10,14 +10,16 @@ import click
 import msgspec
 
 from holdfast.cli.asked import NOT_IN_ORDER, Asked, Trouble, common
+from holdfast.cli.balance import balances, in_order, numbers
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
-from holdfast.cli.words import count, table
-from holdfast.core.batches import BatchReport, Counted, Reconciliation
+from holdfast.cli.words import count, moment, one_line, table
+from holdfast.core.batches import BatchReport, Reconciliation
+from holdfast.core.model import Entry
 from holdfast.core.plan import Shape
 from holdfast.stores.protocol import Store
 
-STATES = ("done", "dead", "cancelled", "running", "waiting", "paused")
 BY_STEP = ("waiting", "running", "orphaned", "paused", "dead", "accepted", "cancelled")
+DELETED = {"documents": "documents", "items": "items", "asides": "set aside", "lines": "journal lines"}
 NAMED = 20
 """So many missing documents are named; the report and --json name them all."""
 
@@ -36,8 +38,9 @@ NAMED = 20
 def reconcile(asked: Asked, *, pipeline: str, batch: str | None, report: Path | None) -> None:
     """Counts where the documents of PIPELINE are, and ends with 0 only if nothing is missing.
 
-    PIPELINE is a pipeline's name, or its file. Documents that are missing are named. The report of a closed batch is
-    the one that was made when it was closed.
+    PIPELINE is a pipeline's name, or its file. Documents that are missing are named. Of one batch its journal is told,
+    too: who sealed it, closed it and cleaned it up. The report of a closed batch is the one that was made when it was
+    closed.
     """
     with store_that_exists(asked) as store:
         pipeline = known_pipeline(store, pipeline)
@@ -48,10 +51,13 @@ def reconcile(asked: Asked, *, pipeline: str, batch: str | None, report: Path | 
             _write(_report(store, pipeline, batches), report)
         missing = {one.batch: store.missing(pipeline, one.batch) for one in batches if not one.balances}
         shape = store.shape(pipeline)
+        journal = store.batch_journal(pipeline, batch) if batch else []
     if asked.json:
-        click.echo(msgspec.json.encode(_as_json(pipeline, batches, missing)))
+        said = _as_json(pipeline, batches, missing)
+        click.echo(msgspec.json.encode(said | {"journal": _lines(journal)} if batch else said))
     else:
         _tell(pipeline, batches, missing, shape)
+        _tell_journal(journal)
         if report is not None:
             click.echo(f"The report is in {report}.")
     if missing:
@@ -96,20 +102,39 @@ def _tell(pipeline: str, batches: Sequence[Reconciliation], missing: dict[str, l
         click.echo(f"{pipeline} has no documents yet.")
         return
     click.secho(pipeline, bold=True)
-    rows = [["batch", "", "expected", "=", *_between(STATES), ""]]
-    rows += [
-        [one.batch, one.state, f"{one.expected:,}", "=", *_between(_numbers(one, STATES)), _verdict(one)]
-        for one in batches
-    ]
-    for line in table(rows, indent="  ", right=range(2, len(rows[0]) - 1)):
+    for line in balances((one.batch, one.state, one) for one in batches):
         click.echo(line)
     for one in batches:
+        _tell_orphaned(one)
         _tell_steps(one, shape)
         _tell_missing(one, missing.get(one.batch))
 
 
-def _verdict(one: Reconciliation) -> str:
-    return "balances" if one.balances else f"DOES NOT BALANCE: {one.found:,} found"
+def _tell_orphaned(one: Reconciliation) -> None:
+    if one.orphaned:
+        click.secho(f"  {one.batch}: of the {one.running:,} running, {one.orphaned:,} orphaned", fg="yellow")
+
+
+def _tell_journal(journal: Sequence[Entry]) -> None:
+    """Who did what to the batch itself, when and why."""
+    if not journal:
+        return
+    click.echo()
+    click.secho("  journal", bold=True)
+    rows = [[moment(entry.at), entry.verb, f"by {entry.who}", _why(entry)] for entry in journal]
+    for line in table(rows, indent="    "):
+        click.echo(line)
+
+
+def _why(entry: Entry) -> str:
+    detail = entry.detail if isinstance(entry.detail, dict) else {}
+    if entry.verb == "cleanup":
+        return ", ".join(f"{detail[word]:,} {said}" for word, said in DELETED.items() if detail.get(word))
+    return one_line(str(detail.get("reason") or ""))
+
+
+def _lines(journal: Sequence[Entry]) -> list[dict[str, Any]]:
+    return [{"at": entry.at, "verb": entry.verb, "who": entry.who, "detail": entry.detail} for entry in journal]
 
 
 def _tell_steps(one: Reconciliation, shape: Shape | None) -> None:
@@ -117,9 +142,8 @@ def _tell_steps(one: Reconciliation, shape: Shape | None) -> None:
     words = [word for word in BY_STEP if any(getattr(counted, word) for counted in one.steps.values())]
     if not words:
         return
-    order = list(shape.names) if shape else []
-    steps = sorted(one.steps, key=lambda step: order.index(step) if step in order else len(order))
-    rows = [[one.batch, "at step", *words], *[["", step, *_numbers(one.steps[step], words)] for step in steps]]
+    steps = in_order(one.steps, shape.names if shape else ())
+    rows = [[one.batch, "at step", *words], *[["", step, *numbers(one.steps[step], words)] for step in steps]]
     click.echo()
     for line in table(rows, indent="  ", right=range(2, len(words) + 2)):
         click.echo(line)
@@ -137,11 +161,3 @@ def _tell_missing(one: Reconciliation, missing: list[str] | None) -> None:
         click.echo(f"    {key}")
     if len(missing) > NAMED:
         click.echo(f"    and {len(missing) - NAMED:,} more: --json and --report name them")
-
-
-def _numbers(counted: Counted, words: Sequence[str]) -> list[str]:
-    return [f"{getattr(counted, word):,}" for word in words]
-
-
-def _between(words: Sequence[str]) -> list[str]:
-    return [cell for word in words for cell in (word, "+")][:-1]

@@ -6,15 +6,14 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, common
-from holdfast.cli.persons import with_reason, with_who
 from holdfast.cli.stores import known_pipeline, store_that_exists
+from holdfast.cli.who import signed
 
 
 @click.command()
 @click.argument("pipeline")
 @click.argument("batch")
-@with_who
-@with_reason
+@signed()
 @common
 @click.pass_obj
 def seal(asked: Asked, *, pipeline: str, batch: str, who: str, reason: str) -> None:

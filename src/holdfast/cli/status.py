@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, common
+from holdfast.cli.balance import balances, in_order
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.words import ago, count, moment, one_line, short, table
 from holdfast.core.batches import CLOSING
@@ -22,7 +23,6 @@ from holdfast.engine.hosts import is_gone
 from holdfast.stores.protocol import Store
 
 NEWEST = 10
-STATES = ("done", "dead", "cancelled", "running", "waiting", "paused")
 
 
 @click.command()
@@ -75,7 +75,7 @@ class Overview:
         if not self.batches:
             click.echo("  no documents yet")
             return
-        for line in _balances(self.batches):
+        for line in balances((one.name, one.state, one.balance) for one in self.batches):
             click.echo(line)
         for one in self.batches:
             self._tell_steps(one)
@@ -86,8 +86,7 @@ class Overview:
     def _tell_steps(self, one: Batch) -> None:
         if not one.at_step:
             return
-        order = list(self.shape.names) if self.shape else []
-        steps = sorted(one.at_step, key=lambda step: order.index(step) if step in order else len(order))
+        steps = in_order(one.at_step, self.shape.names if self.shape else ())
         click.echo(f"  {one.name}, at steps: " + ", ".join(f"{step} {one.at_step[step]:,}" for step in steps))
 
     def _tell_paces(self) -> None:
@@ -127,20 +126,6 @@ def _closing(store: Store, pipeline: str, batches: Sequence[Batch]) -> dict[str,
         return {}
     steps = {one.name: closing_document(store, pipeline, one.name) for one in batches if one.state == "closed"}
     return {name: last for name, last in steps.items() if last is not None and not are_over(last)}
-
-
-def _balances(batches: Sequence[Batch]) -> list[str]:
-    """One line a batch: expected = done + dead + ..., as it is promised."""
-    rows = [["batch", "", "expected", "=", *_between(STATES, "+"), ""]]
-    for one in batches:
-        numbers = [f"{getattr(one.balance, state):,}" for state in STATES]
-        verdict = "balances" if one.balance.balances else f"DOES NOT BALANCE: {one.balance.found:,} found"
-        rows.append([one.name, one.state, f"{one.balance.expected:,}", "=", *_between(numbers, "+"), verdict])
-    return table(rows, indent="  ", right=range(2, len(rows[0]) - 1))
-
-
-def _between(words: Sequence[str], sign: str) -> list[str]:
-    return [cell for word in words for cell in (word, sign)][:-1]
 
 
 def _tell(

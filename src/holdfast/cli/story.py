@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -97,7 +97,8 @@ class Story:
 
     def _tell_outputs(self) -> None:
         if not self.outputs:
-            click.echo("kept: nothing yet")
+            cleaned = self.here.cleaned_at
+            click.echo(f"kept: nothing any more, cleaned up at {moment(cleaned)}" if cleaned else "kept: nothing yet")
             return
         click.secho("kept", bold=True)
         rows = []
@@ -178,11 +179,24 @@ def _why(entry: Entry) -> str:
         said.append(f"{error.get('kind')}: {error.get('message')}".rstrip(": "))
     elif detail.get("reason"):
         said.append(str(detail["reason"]))
-    if entry.verb == "change":
-        said.append(f"the content changed while it was {detail.get('state')}")
-    elif detail.get("state"):
-        said.append(f"now {detail['state']}")
+    said += _change(entry.verb, detail)
     return one_line("; ".join(said), 300)
+
+
+def _change(verb: str, detail: dict[str, Any]) -> Iterator[str]:
+    """Says what was before a journal line, and after it."""
+    was, state = detail.get("was"), detail.get("state")
+    if verb == "change":
+        yield f"the content changed while it was {state}"
+        return
+    if verb == "prioritise":
+        yield f"priority from {detail.get('from')} to {detail.get('to')}"
+    elif verb == "reclaim" and detail.get("from"):
+        yield f"taken from {detail['from']}"
+    if state and was == state:
+        yield f"still {state}"
+    elif state:
+        yield f"was {was}, now {state}" if was else f"now {state}"
 
 
 def _when(output: Output) -> str:

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.cli.asked import DEAD_LETTERS, FINE, Asked, common
 from holdfast.cli.pipelines import load
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
-from holdfast.cli.who import login
+from holdfast.cli.who import named
 from holdfast.cli.words import count, one_line, span
 from holdfast.engine import api
 from holdfast.engine.findings import Verification
@@ -39,12 +39,7 @@ class Sample(click.ParamType):  # type: ignore[type-arg]  # generic since click 
 @click.option("--sample", type=Sample(), help="Only so many documents, or this share of them, drawn at random.")
 @click.option("--seed", type=click.IntRange(0), help="Draw the same sample again.")
 @click.option("--threads", type=click.IntRange(1), default=8, show_default=True, help="Verifies at once.")
-@click.option(
-    "--who",
-    default=login,
-    metavar="NAME",
-    help="Who asks; kept in the journal. [env: HOLDFAST_WHO; default: your login name]",
-)
+@named
 @common
 @click.pass_obj
 def verify(

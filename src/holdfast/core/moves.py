@@ -128,5 +128,11 @@ class Ending(Struct, frozen=True):
     @property
     def detail(self) -> dict[str, Any]:
         """What the journal says of it."""
-        said = {"state": self.state, "reason": self.reason, "error": self.failure, "costs": self.costs}
+        said = {
+            "was": "running",
+            "state": self.state,
+            "reason": self.reason,
+            "error": self.failure,
+            "costs": self.costs,
+        }
         return said | {"asks": True} if self.asks else said

@@ -47,7 +47,7 @@ class GaveBack(Said, frozen=True):
 
 
 class LostClaim(Said, frozen=True):
-    """Another worker holds the document now; what this one did for it was not written."""
+    """A document is no longer the worker's: taken over, or decided about. What it did for it was not written."""
 
     claim: Claim
 

@@ -228,10 +228,11 @@ def _done(case: Case) -> None:
     here, generation = case.here, case.here.checkpoint.generation
     case.because("done", since=here.moved_at, generation=generation, cleaned_at=here.cleaned_at)
     as_which = f", as generation {generation} (its content changed, or it was rewound)" if generation else ""
-    cleaned = f"; its items were cleaned up at {moment(here.cleaned_at)}" if here.cleaned_at else ""
+    kept = f". What it kept: {case.look('show', '--items')}"
+    cleaned = f"; its items were cleaned up at {moment(here.cleaned_at)}" if here.cleaned_at else kept
     case.say(
         f"It is done since {moment(here.moved_at)}, {ago(here.moved_at, case.now)}, after "
-        f"{count(here.checkpoint.moves, 'move')}{as_which}{cleaned}. What it kept: {case.look('show', '--items')}."
+        f"{count(here.checkpoint.moves, 'move')}{as_which}{cleaned}."
     )
     _out_of_date(case)
 

@@ -77,7 +77,8 @@ class _Case:
         if not balance.balances:
             return f"{said}, but only {balance.found:,} were found. Look for the rest: {self._do('reconcile')}."
         if balance.open:
-            return f"{said}, and {balance.open:,} are still open. To see them: {self._do('status')}."
+            are, them = ("is", "it") if balance.open == 1 else ("are", "them")
+            return f"{said}, and {balance.open:,} {are} still open. To see {them}: {self._do('status')}."
         return f"{said}, and nothing is open any more. To see them: {self._do('status')}."
 
     def _do(self, verb: str, *more: str) -> str:

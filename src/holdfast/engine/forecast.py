@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -13,9 +14,15 @@ from holdfast.core.plan import Shape
 from holdfast.core.stale import Stale, as_declared, differences, stale_work
 from holdfast.stores.protocol import Store
 
+SLICE = 2000
+"""How many documents are looked at together."""
+
 
 class Forecast(Struct, frozen=True):
-    """What a pipeline, as it is written now, would do with the documents of a store. Settled ones are left alone."""
+    """What a pipeline, as it is written now, would do with the documents of a store. Settled ones are left alone.
+
+    Of those that are paused, `until` are so for a time only; `wakes` says when the first and the last of them go on.
+    """
 
     pipeline: str
     steps: tuple[str, ...]
@@ -23,6 +30,8 @@ class Forecast(Struct, frozen=True):
     changes: tuple[str, ...]
     runs: dict[str, int]
     people: dict[str, int]
+    until: dict[str, int]
+    wakes: tuple[datetime, datetime] | None
     dead: dict[str, int]
     done: int
     cancelled: int
@@ -48,14 +57,29 @@ def foresee(pipeline: Pipeline, store: Store | None, *, batch: str | None = None
     """
     shape = pipeline.shape()
     if store is None:
-        return _forecast(shape, [], (), {})
+        return _forecast(shape, [], (), {}, {})
     store.check(shape)
     kept = store.plans(pipeline.name, batch=batch)
     plans = as_declared(kept, shape)
     changes = (*_renames(shape, kept), *_changes(shape, plans))
     paces = store.paces(pipeline.name)
     paces = {shape.renamed.get(step, step): pace for step, pace in paces.items()} | dict(paces)
-    return _forecast(shape, plans, changes, {step: took / many for step, (many, took) in paces.items() if many})
+    wakes = _wakes(store, pipeline.name, batch)
+    return _forecast(shape, plans, changes, {step: took / many for step, (many, took) in paces.items() if many}, wakes)
+
+
+def _wakes(store: Store, pipeline: str, batch: str | None) -> dict[str, list[datetime]]:
+    """Finds when documents go on that are paused for a time only, by step. Looks at them only if there are any."""
+    if not any(cause.kind == "until" for cause in store.causes(pipeline, batch=batch)):
+        return {}
+    wakes: dict[str, list[datetime]] = {}
+    after = 0
+    while some := store.select(pipeline, after=after, limit=SLICE, batch=batch, state="paused"):
+        after = some[-1]
+        for here in store.look(some):
+            if here.due_at is not None:
+                wakes.setdefault(here.checkpoint.step or "", []).append(here.due_at)
+    return wakes
 
 
 def _renames(shape: Shape, kept: Sequence[KnownPlan]) -> Iterator[str]:
@@ -77,17 +101,28 @@ def _changes(shape: Shape, plans: Sequence[KnownPlan]) -> Iterator[str]:
 
 
 def _forecast(
-    shape: Shape, plans: Sequence[KnownPlan], changes: tuple[str, ...], seconds: dict[str, float]
+    shape: Shape,
+    plans: Sequence[KnownPlan],
+    changes: tuple[str, ...],
+    seconds: dict[str, float],
+    wakes: dict[str, list[datetime]],
 ) -> Forecast:
     documents = [one for plan in plans for one in plan.documents]
     open_to_change = [one for one in documents if not one.settled]
+    paused = _at(shape, open_to_change, "paused")
+    until: Counter[str] = Counter()
+    for step, times in wakes.items():
+        until[shape.renamed.get(step, step)] += len(times)
+    times = [one for some in wakes.values() for one in some]
     return Forecast(
         pipeline=shape.pipeline,
         steps=shape.names,
         known=bool(plans),
         changes=changes,
         runs=_at(shape, open_to_change, "waiting", "running"),
-        people=_at(shape, open_to_change, "paused"),
+        people={step: left for step, number in paused.items() if (left := number - until[step]) > 0},
+        until={step: until[step] for step in paused if until[step]},
+        wakes=(min(times), max(times)) if times else None,
         dead=_at(shape, open_to_change, "dead"),
         done=sum(one.documents for one in open_to_change if one.state == "done"),
         cancelled=sum(one.documents for one in open_to_change if one.state == "cancelled"),

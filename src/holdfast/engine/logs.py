@@ -99,7 +99,7 @@ def _log_what_matters(event: Event, by: dict[str, Any]) -> None:
             for ending in endings:
                 _log_ending(ending, by)
         case LostClaim(claim):
-            said = "another worker holds it now; nothing of ours was written"
+            said = "it is no longer ours: taken over, or decided about; nothing of ours was written"
             _say(WARNING, "lost", f"{_name(claim)}: {said}", **by, **_claimed(claim))
         case Reclaimed(standings):
             for here in standings:

@@ -55,7 +55,9 @@ GIVEN_BACK = Measure(
     "Claims that ended without a move, by how: fail, defer, release or pause.",
     ("pipeline", "verb"),
 )
-LOST = Measure("holdfast_lost_claims", "counter", "Claims that were lost to other workers.")
+LOST = Measure(
+    "holdfast_lost_claims", "counter", "Claims that were lost: taken over by other workers, or decided about."
+)
 RECLAIMED = Measure("holdfast_reclaimed", "counter", "Documents that the worker took from others, gone or stuck.")
 REWINDS = Measure("holdfast_rewinds", "counter", "Documents that were set back to a step.", ("pipeline", "step"))
 PASSED = Measure("holdfast_passed", "counter", "Documents that got past the step.", ("pipeline", "step"))

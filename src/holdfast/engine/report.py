@@ -39,7 +39,7 @@ class Report(Struct, frozen=True):
             ("paused", self.paused),
             ("to be tried again", self.tried_again),
             ("given back", self.released),
-            ("lost to other workers", self.lost),
+            ("lost to others", self.lost),
         ]
 
 

@@ -134,6 +134,8 @@ class Rounds:
 
     def _hear(self, desk: Desk, event: Event) -> None:
         assert isinstance(desk, InHand)
+        if desk not in self._hand:
+            self._stopwatch.let_go(desk)
         if desk.forget(event.call):
             return  # it was given up meanwhile: too late
         if desk not in self._hand:
@@ -221,6 +223,7 @@ class Rounds:
                 continue
             if isinstance(answer, Accepted):
                 accepted.append(move)
+                self._stopwatch.committed(desk, move)
                 if move.state != "running":
                     self._let_go(desk)
                     continue
@@ -229,7 +232,6 @@ class Rounds:
                 self._tell_events(desk)
         self._doors.left()
         if accepted:
-            self._stopwatch.committed(accepted)
             self._say(Committed(accepted, took, **self._by))
         self._begin(claims)
 
@@ -278,6 +280,7 @@ class Rounds:
 
     def _let_go(self, desk: InHand) -> None:
         self._hand.discard(desk)
+        self._stopwatch.let_go(desk)
         desk.run_of.close()
         if desk.stream is not None and not desk.calls:
             desk.close()

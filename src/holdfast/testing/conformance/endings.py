@@ -47,6 +47,7 @@ class EndingConformance(Conformance):
         assert (entry.at, entry.verb, entry.who) == (desk.clock(), "fail", "ann")
         assert (entry.generation, entry.step, entry.cursor) == (0, "extract", 2)
         assert entry.detail == {
+            "was": "running",
             "state": "waiting",
             "reason": "third try",
             "error": {"kind": "ValueError", "message": "torn", "traceback": "line 1"},

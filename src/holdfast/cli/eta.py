@@ -1,4 +1,4 @@
-"""The forecast: how long it may take still, from how long the bodies of each step took so far.
+"""The ETA: how long it may take still, from how long the bodies of each step took so far.
 
 Counting documents that end per second lies when the last steps are the slow ones, and says nothing before one has
 ended. So what is left is counted in seconds of bodies, and divided by the seconds of bodies that are done in a second.
@@ -23,7 +23,7 @@ SOON = 1.0
 """A shorter measurement says nothing."""
 
 
-class Forecast:
+class Eta:
     """Learns from the store how long steps take, and tells how long the rest will."""
 
     def __init__(self, pipeline: Pipeline, *, hands: int = 8, clock: Callable[[], float] = monotonic) -> None:
