@@ -57,7 +57,7 @@ def test_dead_letters_give_exit_code_1_and_the_command_that_shows_them(holdfast:
     assert result.exit_code == 1
     assert "docs/bad one.txt at judge: ValueError: docs/bad one.txt is not readable" in result.stdout
     assert "holdfast show 'docs/bad one.txt' --store sqlite:///my.db" in result.stdout
-    assert "holdfast status papers --store sqlite:///my.db" in result.stdout
+    assert "holdfast dead list --pipeline papers --store sqlite:///my.db" in result.stdout
 
 
 def test_dead_letters_of_an_earlier_run_still_give_exit_code_1(holdfast: Run, folder: Path) -> None:
