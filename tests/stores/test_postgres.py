@@ -32,7 +32,7 @@ from holdfast.core.moves import ACCEPTED, Effect, Refused, Tx
 from holdfast.stores.postgres import PostgresStore, connection
 from holdfast.stores.postgres.arrays import bytes_, numbers, texts
 from holdfast.stores.postgres.base import SQL
-from holdfast.stores.postgres.ledger import PAGE, WALK_ON
+from holdfast.stores.postgres.stories import PAGE, WALK_ON
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance.base import PAPERS, Desk, after
 from holdfast.testing.postgres import Postgres
