@@ -7,6 +7,8 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
+from msgspec.structs import replace
+
 from holdfast.core.model import OPEN_STATES, NewDocument, Plan, Receipt, State
 from holdfast.core.plan import (
     REORDERED,
@@ -64,6 +66,15 @@ class Intake(Base):
         step_id = self._step_id(pipeline_id, old)
         if step_id is not None and self._step_id(pipeline_id, new) is None:
             self._tables.steps[step_id] = StepRow(step_id, pipeline_id, new)
+            self._rename_in_journals(pipeline_id, old, new)
+
+    def _rename_in_journals(self, pipeline_id: int, old: str, new: str) -> None:
+        """Lets the lines of a step follow it: what was decided there is asked for by its present name."""
+        documents = [row.id for row in self._tables.documents.values() if row.pipeline_id == pipeline_id]
+        for lines in [self._tables.journals[number] for number in documents]:
+            for place, line in list(lines.items()):
+                if line.step == old:
+                    lines[place] = replace(line, step=new)
 
     def _declare_step(self, pipeline_id: int, name: str) -> int:
         """Makes a step known, under the number it had if it was known before."""

@@ -43,7 +43,9 @@ class Intake(Base):
         now = self._now()
         ((pipeline_id,),) = db.execute(SQL["declare_pipeline"], {"name": shape.pipeline}).fetchall()
         for old, new in shape.renamed.items():
-            db.execute(SQL["rename_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
+            names = {"pipeline_id": pipeline_id, "old": old, "new": new}
+            if db.execute(SQL["rename_step"], names).rowcount:
+                db.execute(SQL["rename_in_journal"], names)
         for name in shape.names:
             db.execute(SQL["declare_step"], {"pipeline_id": pipeline_id, "name": name})
         orders, pinned = _orders(db, pipeline_id), partial(_pinned, db, pipeline_id)

@@ -40,7 +40,9 @@ class Intake(Base):
         db.execute(SQL["declare_pipeline"], {"name": shape.pipeline})
         (pipeline_id,) = db.execute("select id from hf_pipeline where name = ?", (shape.pipeline,)).fetchone()
         for old, new in shape.renamed.items():
-            db.execute(SQL["rename_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
+            names = {"pipeline_id": pipeline_id, "old": old, "new": new}
+            if db.execute(SQL["rename_step"], names).rowcount:
+                db.execute(SQL["rename_in_journal"], names)
         for name in shape.names:
             db.execute(SQL["declare_step"], {"pipeline_id": pipeline_id, "name": name})
         orders, pinned = _orders(db, pipeline_id), partial(_pinned, db, pipeline_id)
