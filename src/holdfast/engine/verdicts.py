@@ -87,7 +87,8 @@ def work_is_gone(step: AnyStep) -> str:
 
 def _was_gone(step: AnyStep, entry: Entry) -> bool:
     detail = entry.detail if isinstance(entry.detail, dict) else {}
-    return entry.verb == "rewind" and detail.get("to") == step.name and detail.get("reason") == work_is_gone(step)
+    said = f"the work of {detail.get('to')} is gone"  # by the name that the step had then; the line follows a rename
+    return entry.verb == "rewind" and entry.step == step.name and detail.get("reason") == said
 
 
 def _begins_anew(pipeline: Pipeline, entry: Entry) -> bool:

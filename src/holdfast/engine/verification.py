@@ -134,9 +134,8 @@ class _Asking:
 
     def _did(self, plan_id: int) -> frozenset[str]:
         if plan_id not in self._done_under:
-            shape, renamed = self._store.shape_of(plan_id), self._pipeline.shape().renamed
-            names = shape.names if shape else ()
-            self._done_under[plan_id] = frozenset(renamed.get(name, name) for name in names)
+            shape = self._store.shape_of(plan_id)
+            self._done_under[plan_id] = frozenset(shape.names if shape else ())
         return self._done_under[plan_id]
 
     def _answer(self, here: Standing, reuses: dict[str, int] | None) -> Answer:

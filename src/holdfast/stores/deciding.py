@@ -30,13 +30,20 @@ class Deciding(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Where it stands. Of one whose reuses are damaged nothing can be reused: as if it were cleaned up."""
-        try:
-            reuses = {int(step): made for step, made in decode_json(self.reuses or "{}").items()}
-        except UNREADABLE:
-            return Place(self.step_id, self.plan_id, self.generation, None, cleaned=True)
-        sound = all(is_earlier(made, self.generation) for made in reuses.values())
-        return Place(self.step_id, self.plan_id, self.generation, reuses, bool(self.cleaned) or not sound)
+        """Where it stands."""
+        return place_at(self.step_id, self.plan_id, self.generation, self.reuses, cleaned=bool(self.cleaned))
+
+
+def place_at(
+    step_id: int | None, plan_id: int, generation: int, kept_reuses: str | None, *, cleaned: bool = False
+) -> Place:
+    """Gives a place as it was read. Where reuses are damaged nothing can be reused: as if it were cleaned up."""
+    try:
+        reuses = {int(step): made for step, made in decode_json(kept_reuses or "{}").items()}
+    except UNREADABLE:
+        return Place(step_id, plan_id, generation, None, cleaned=True)
+    sound = all(is_earlier(made, generation) for made in reuses.values())
+    return Place(step_id, plan_id, generation, reuses, cleaned or not sound)
 
 
 def decisive(reason: str, state: State, answer: Any = None, more: Mapping[str, Any] | None = None) -> str:
@@ -61,12 +68,23 @@ def after_gates(plan: Plan, here: Sequence[Deciding]) -> dict[int | None, list[i
     return dict(going)
 
 
+def at_gates(plan: Plan, here: Sequence[Deciding]) -> list[tuple[int, int, int]]:
+    """Names the documents that pass their gate when they go on, to be pinned: (document, plan, gate)."""
+    gates, known = plan.gate_ids, plan.pipeline_id
+    passing = [one for one in here if one.pipeline_id == known and not one.on_hold]
+    return [(one.id, one.plan_id, one.step_id) for one in passing if one.step_id is not None and one.step_id in gates]
+
+
 class Going(NamedTuple):
-    """Documents that are rewound together: what they reuse, and what they serve now if they were complete, as JSON."""
+    """Documents that are rewound together: what they reuse, and what they serve now if they were complete, as JSON.
+
+    They are pinned to one plan.
+    """
 
     ids: list[int]
     reuses: str
     serves: str | None
+    plan_id: int
 
 
 def going_back(rewinding: Rewinding, here: Sequence[Deciding], step_ids: Sequence[int]) -> list[Going]:
@@ -80,8 +98,13 @@ def going_back(rewinding: Rewinding, here: Sequence[Deciding], step_ids: Sequenc
         if rewinding.may_take(place):
             complete = place.step_id is None and not place.cleaned
             serves = encode_json({step_id: place.generation_of(step_id) for step_id in step_ids}) if complete else None
-            going.append(Going([one.id for one in alike], encode_json(rewinding.reuses(place)), serves))
+            going.append(Going([one.id for one in alike], encode_json(rewinding.reuses(place)), serves, place.plan_id))
     return going
+
+
+def to_be_pinned(going: Sequence[Going], step_id: int) -> list[tuple[int, int, int]]:
+    """Names the documents that are rewound to a step, to be pinned: (document, plan, step)."""
+    return sorted((number, group.plan_id, step_id) for group in going for number in group.ids)
 
 
 def all_ids(going: Sequence[Going]) -> list[int]:

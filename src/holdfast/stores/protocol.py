@@ -190,7 +190,7 @@ class Ledger(Protocol):
         """
 
     def shape_of(self, plan_id: int) -> Shape | None:
-        """Gives the shape that documents of this plan are pinned to."""
+        """Gives the shape that documents of this plan are pinned to, with its steps under their present names."""
 
     def batches(self, pipeline: str) -> list[Batch]:
         """Gives the batches of a pipeline with their balances, oldest first."""

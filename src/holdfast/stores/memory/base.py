@@ -21,6 +21,7 @@ from holdfast.core.plan import Shape
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, Tables
 from holdfast.stores.parts import Unchanged
 from holdfast.stores.protocol import Clock
+from holdfast.stores.rewinds import Place, StepOrders, order_of
 from holdfast.stores.rows import told
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -192,6 +193,10 @@ class Base:
         """Gives a plan's steps under the names that they have now."""
         return row.shape.called([self._tables.steps[step_id].name for step_id in row.step_ids])
 
+    def _step_orders(self, pipeline_id: int) -> StepOrders:
+        """Gives the orders of the steps of all plans that a pipeline had."""
+        return {row.id: order_of(row.shape, row.step_ids) for row in self._plans(pipeline_id)}
+
     def _repin(self, plan: Plan, rows: Sequence[DocumentRow]) -> None:
         """Pins documents that go on under another plan than their own to what they are really done under."""
         others = [(row.id, row.plan_id, self._step_name(row) or "") for row in rows if row.plan_id != plan.plan_id]
@@ -249,6 +254,11 @@ class Base:
 def payload_of(one: NewDocument) -> str:
     """Gives a document's payload as it is kept."""
     return checked_json(one.payload, f"the payload of {one.key!r}")
+
+
+def place_of(row: DocumentRow) -> Place:
+    """Gives where a document stands."""
+    return Place(row.step_id, row.plan_id, row.generation, row.reuses, row.cleaned_at is not None)
 
 
 def by_id(row: object) -> int:

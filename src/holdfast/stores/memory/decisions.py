@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from holdfast.core.model import ON_HOLD, OPEN_STATES, STATES, Plan, State
-from holdfast.stores.memory.base import Base
+from holdfast.stores.memory.base import Base, place_of
 from holdfast.stores.memory.tables import DocumentRow
-from holdfast.stores.rewinds import Place, Rewinding
+from holdfast.stores.rewinds import Rewinding
 from holdfast.stores.rows import told
 
 TAKEN_AWAY = {"worker_id": None, "due_at": None, "deadline_at": None}
@@ -36,16 +36,17 @@ class Decisions(Base):
             known = [
                 row for row in here if row.pipeline_id == plan.pipeline_id and row.step_id in plan.step_ids.values()
             ]
-            for row in known:
+            self._repin(plan, [row for row in known if _passes_gate(plan, row)])
+            for row in [self._tables.documents[row.id] for row in known]:
                 self._decided(row, self._go_on(plan, row, now), "resume", who=who, now=now, detail=detail)
             return [row.id for row in known]
 
     def _go_on(self, plan: Plan, row: DocumentRow, now: datetime) -> DocumentRow:
         """Lets a document wait at its step, or at the one after its gate; it is done when the gate was the last."""
-        if row.step_id not in plan.gate_ids or row.error == ON_HOLD:
+        if not _passes_gate(plan, row):
             return self._change(row, state="waiting", due_at=now, reason="", error="")
         step_ids = [*plan.step_ids.values()]
-        later = step_ids[step_ids.index(row.step_id) + 1 :]
+        later = step_ids[step_ids.index(row.step_id or 0) + 1 :]
         moved = {"cursor": None, "moves": row.moves + 1, "reason": "", "error": "", "moved_at": now}
         if later:
             return self._change(row, state="waiting", step_id=later[0], due_at=now, **moved)
@@ -142,15 +143,15 @@ class Decisions(Base):
         at: Mapping[int, int] | None = None,
     ) -> list[int]:
         now = self.now()
-        with self._writing() as tables:
-            orders = {row.id: row.step_ids for row in tables.plans.values() if row.pipeline_id == plan.pipeline_id}
-            rewinding = Rewinding(plan, to, orders)
+        with self._writing():
+            rewinding = Rewinding(plan, to, self._step_orders(plan.pipeline_id))
             here = [row for row in self._deciding(document_ids, STATES, at) if row.pipeline_id == plan.pipeline_id]
-            going = [row for row in here if rewinding.may_take(_place(row))]
+            going = [row for row in here if rewinding.may_take(place_of(row))]
             for row in going:
                 back = self._set_back(plan, row, rewinding, to=to, parked=parked, now=now)
                 place = {"from": self._step_name(row), "cursor": told(row.cursor), "to": to}
                 self._decided(row, back, "rewind", who=who, now=now, detail={"reason": reason} | place)
+            self._repin(plan, [self._tables.documents[row.id] for row in going])
             return [row.id for row in going]
 
     def _set_back(
@@ -169,7 +170,7 @@ class Decisions(Base):
                 "plan_id": plan.plan_id if rewinding.begins_anew else row.plan_id,
                 "step_id": plan.step_ids[to],
                 "cursor": None,
-                "reuses": rewinding.reuses(_place(row)),
+                "reuses": rewinding.reuses(place_of(row)),
                 "serves": self._served(row),
                 "cleaned_at": None,
                 "moved_at": now,
@@ -194,5 +195,5 @@ class Decisions(Base):
         self._write_journal(beside, verb, who=who, now=now, detail=said)
 
 
-def _place(row: DocumentRow) -> Place:
-    return Place(row.step_id, row.plan_id, row.generation, row.reuses, row.cleaned_at is not None)
+def _passes_gate(plan: Plan, row: DocumentRow) -> bool:
+    return row.step_id in plan.gate_ids and row.error != ON_HOLD

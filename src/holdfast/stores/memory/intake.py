@@ -7,6 +7,8 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
+from msgspec.structs import replace
+
 from holdfast.core.model import OPEN_STATES, NewDocument, Plan, Receipt, State
 from holdfast.core.plan import (
     REORDERED,
@@ -46,8 +48,7 @@ class Intake(Base):
         step_ids = {name: self._declare_step(pipeline_id, name) for name in shape.names}
         orders, pinned = self._orders(pipeline_id), partial(self._pinned, pipeline_id)
         refuse_if_sent_back(shape, orders, pinned)
-        for old, new in shape.renamed.items():
-            self._move_to_step(pipeline_id, old, new)
+        moved = {number for old, new in shape.renamed.items() for number in self._move_to_step(pipeline_id, old, new)}
         stranded = self._stranded(pipeline_id, step_ids)
         if stranded.pop("", None):
             self._park_lost(pipeline_id, shape, now)
@@ -55,6 +56,8 @@ class Intake(Base):
         others = refuse_if_reordered(shape, orders, pinned)
         plan_id = self._declare_plan(pipeline_id, shape, step_ids, now)
         plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.gates)
+        rows = [tables.documents[number] for number in sorted(moved)]
+        self._repin(plan, [row for row in rows if row.plan_id not in others and row.step_id in step_ids.values()])
         self._begin_dead_letters_anew(plan, others, now)
         return plan
 
@@ -63,6 +66,15 @@ class Intake(Base):
         step_id = self._step_id(pipeline_id, old)
         if step_id is not None and self._step_id(pipeline_id, new) is None:
             self._tables.steps[step_id] = StepRow(step_id, pipeline_id, new)
+            self._rename_in_journals(pipeline_id, old, new)
+
+    def _rename_in_journals(self, pipeline_id: int, old: str, new: str) -> None:
+        """Lets the lines of a step follow it: what was decided there is asked for by its present name."""
+        documents = [row.id for row in self._tables.documents.values() if row.pipeline_id == pipeline_id]
+        for lines in [self._tables.journals[number] for number in documents]:
+            for place, line in list(lines.items()):
+                if line.step == old:
+                    lines[place] = replace(line, step=new)
 
     def _declare_step(self, pipeline_id: int, name: str) -> int:
         """Makes a step known, under the number it had if it was known before."""
@@ -73,12 +85,13 @@ class Intake(Base):
         self._tables.steps[step_id] = StepRow(step_id, pipeline_id, name)
         return step_id
 
-    def _move_to_step(self, pipeline_id: int, old: str, new: str) -> None:
-        """Lets documents that stand at a step that is gone go on at the start of another."""
+    def _move_to_step(self, pipeline_id: int, old: str, new: str) -> list[int]:
+        """Lets documents that stand at a step that is gone go on at the start of another. Answers their numbers."""
         gone, step_id = self._step_id(pipeline_id, old), self._step_id(pipeline_id, new)
-        for row in list(self._tables.documents.values()):
-            if gone is not None and row.step_id == gone and row.state != "running":
-                self._change(row, step_id=step_id, cursor=None)
+        there = [row for row in self._tables.documents.values() if row.step_id == gone and row.state != "running"]
+        if gone is None:
+            return []
+        return [self._change(row, step_id=step_id, cursor=None).id for row in there]
 
     def _stranded(self, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, tuple[int, list[str]]]:
         """Finds open documents at steps that the plan lacks: how many, and the first three."""

@@ -52,7 +52,7 @@ class Ledger(Base):
 
     def shape_of(self, plan_id: int) -> Shape | None:
         with self._reading() as tables:
-            return tables.plans[plan_id].shape if plan_id in tables.plans else None
+            return self._present_shape(tables.plans[plan_id]) if plan_id in tables.plans else None
 
     def batches(self, pipeline: str) -> list[Batch]:
         with self._reading() as tables:

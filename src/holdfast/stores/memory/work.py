@@ -16,9 +16,10 @@ from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import ACCEPTED, LOST, Answer, Ending, Move, reuses_of, rewound
 from holdfast.core.retry import SUSPECT
 from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effect, run_effects
-from holdfast.stores.memory.base import Base, Tx
+from holdfast.stores.memory.base import Base, Tx, place_of
 from holdfast.stores.memory.tables import DocumentRow, ItemRow, WorkerRow
 from holdfast.stores.protocol import Exchanged, Scope, Timeouts
+from holdfast.stores.rewinds import Rewinding
 from holdfast.stores.rows import legible, places
 
 
@@ -242,13 +243,14 @@ class Work(Base):
             row = self._held(claim, at)
             if row is None:
                 return False
+            rewinding = Rewinding(plan, to, self._step_orders(plan.pipeline_id))
             set_back = self._change(
                 row,
                 generation=row.generation + 1,
                 step_id=plan.step_ids[to],
                 cursor=None,
                 moves=row.moves + 1,
-                reuses=reuses_of(plan, back),
+                reuses=rewinding.reuses(place_of(row)) | reuses_of(plan, back),
                 attempts=1,
                 crashes=0,
                 deadline_at=None,

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from holdfast.core.codec import decode_json
 from holdfast.core.model import OPEN_STATES, STATES, Plan, State
-from holdfast.stores.deciding import Deciding, after_gates, all_ids, decisive, going_back
+from holdfast.stores.deciding import Deciding, after_gates, all_ids, at_gates, decisive, going_back, to_be_pinned
 from holdfast.stores.postgres.arrays import numbers, texts
 from holdfast.stores.postgres.base import SQL, Base, plain
 from holdfast.stores.postgres.connection import Db
-from holdfast.stores.rewinds import Rewinding
+from holdfast.stores.rewinds import Rewinding, orders_of
 
 Choose = Callable[[Db], list[int]]
 
@@ -34,7 +33,9 @@ class Decisions(Base):
         now = self._now()
 
         def resume(db: Db) -> list[int]:
-            going = after_gates(plan, _deciding(db, document_ids, ["paused"], at))
+            here = _deciding(db, document_ids, ["paused"], at)
+            going = after_gates(plan, here)
+            self._repin(db, plan, at_gates(plan, here))
             for step_id, ids in going.items():
                 detail = decisive(reason, "waiting" if step_id else "done", answer)
                 asked = {"ids": numbers(ids), "step_id": step_id, "now": now}
@@ -115,8 +116,8 @@ class Decisions(Base):
         now = self._now()
 
         def rewind(db: Db) -> list[int]:
-            orders = db.execute(SQL["plan_steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
-            rewinding = Rewinding(plan, to, {plan_id: decode_json(steps) for plan_id, steps in orders})
+            plans = db.execute(SQL["plans"], {"pipeline_id": plan.pipeline_id}).fetchall()
+            rewinding = Rewinding(plan, to, orders_of(plans))
             here = [one for one in _deciding(db, document_ids, STATES, at) if one.pipeline_id == plan.pipeline_id]
             steps = db.execute(SQL["steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
             going = going_back(rewinding, here, [step_id for _, step_id in steps])
@@ -130,10 +131,12 @@ class Decisions(Base):
                 "plan_id": plan.plan_id if rewinding.begins_anew else None,
                 "now": now,
             }
-            for ids, reuses, serves in going:
+            for ids, reuses, serves, _ in going:
                 group = asked | {"ids": numbers(ids), "reuses": reuses, "serves": serves}
                 db.execute(SQL["write_rewinds"], group)
                 db.execute(SQL["rewind_to"], group)
+            if not rewinding.begins_anew:
+                self._repin(db, plan, to_be_pinned(going, plan.step_ids[to]))
             return all_ids(going)
 
         return self._db.writing(rewind)

@@ -11,11 +11,13 @@ from holdfast.core.codec import Kept, encode_json
 from holdfast.core.integrity import Traces
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import Ending, Move, reuses_of, rewound
+from holdfast.stores.deciding import place_at
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, kept, plain
 from holdfast.stores.postgres.commit import Commit
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Exchanged, Scope, Timeouts
+from holdfast.stores.rewinds import Generations, Rewinding, orders_of
 from holdfast.stores.rows import MANY, items_of, legible, places
 
 OTHER_PLAN = itemgetter(-2)
@@ -116,13 +118,13 @@ class Work(Commit):
             "fence": claim.fence,
             "moves": checkpoint.moves,
             "step_id": plan.step_ids[to],
-            "reuses": encode_json(reuses_of(plan, back)),
             "now": now,
         }
         detail = {"from": checkpoint.step, "cursor": checkpoint.cursor, "to": to, "reason": reason}
 
         def rewind(db: Db) -> bool:
-            held = db.execute(SQL["rewind"], row).fetchall()
+            reuses = self._lineage(db, plan, claim, to) | reuses_of(plan, back)
+            held = db.execute(SQL["rewind"], row | {"reuses": encode_json(reuses)}).fetchall()
             if not held:
                 return False
             if held[0][0] != plan.plan_id:
@@ -131,6 +133,14 @@ class Work(Commit):
             return True
 
         return self._db.writing(rewind)
+
+    def _lineage(self, db: Db, plan: Plan, claim: Claim, to: str) -> Generations:
+        """Gives what a document of another plan reuses after a rewind; one of this plan did what the plan has."""
+        found = db.execute(SQL["lineage"], {"id": claim.document_id}).fetchall()
+        if not found or found[0][1] == plan.plan_id:
+            return {}
+        orders = orders_of(db.execute(SQL["plans"], {"pipeline_id": plan.pipeline_id}).fetchall())
+        return Rewinding(plan, to, orders).reuses(place_at(*found[0]))
 
     def lost(self, claims: Sequence[Claim]) -> list[int]:
         asked = {

@@ -57,6 +57,9 @@ class Base:
 
     def _repin(self, db: Connection, plan: Plan, claimed: Sequence[tuple[int, int, int]]) -> None:
         """Pins documents that go on under another plan to what they are really done under: (id, plan, step) of each."""
+        others = [one for one in claimed if one[1] != plan.plan_id]
+        if not others:
+            return
         pipeline = {"pipeline_id": plan.pipeline_id}
         numbers = dict(db.execute(SQL["steps"], pipeline).fetchall())
         names = {number: name for name, number in numbers.items()}
@@ -67,8 +70,8 @@ class Base:
             return int(db.execute(SQL["remember_plan"], pipeline | row).fetchone()[0])
 
         shapes = shapes_of(db.execute(SQL["plans"], pipeline).fetchall(), names)
-        others = [(document_id, begun, names[step_id]) for document_id, begun, step_id in claimed]
-        for pin, ids in repinned(others, shapes, under=plan.plan_id, remember=remember).items():
+        named = [(document_id, begun, names[step_id]) for document_id, begun, step_id in others]
+        for pin, ids in repinned(named, shapes, under=plan.plan_id, remember=remember).items():
             db.execute(SQL["repin"], {"plan_id": pin, "ids": encode_json(ids)})
 
     def _write_batch_journal(self, db: Connection, batch_id: int, verb: str, *, who: str, now: int, detail: Any) -> int:

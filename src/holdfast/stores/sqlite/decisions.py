@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from sqlite3 import Connection
 from typing import Any
 
-from holdfast.core.codec import decode_json, encode_json
+from holdfast.core.codec import encode_json
 from holdfast.core.model import OPEN_STATES, STATES, Plan, State
-from holdfast.stores.deciding import Deciding, after_gates, all_ids, decisive, going_back
-from holdfast.stores.rewinds import Rewinding
+from holdfast.stores.deciding import Deciding, after_gates, all_ids, at_gates, decisive, going_back, to_be_pinned
+from holdfast.stores.rewinds import Rewinding, orders_of
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, micros
 
 
@@ -32,6 +32,7 @@ class Decisions(Base):
         with self._db.writing() as db:
             here = _deciding(db, document_ids, ["paused"], at)
             going = after_gates(plan, here)
+            self._repin(db, plan, at_gates(plan, here))
             for step_id, ids in going.items():
                 detail = decisive(reason, "waiting" if step_id else "done", answer)
                 asked = {"ids": encode_json(ids), "step_id": step_id, "now": now}
@@ -112,8 +113,8 @@ class Decisions(Base):
     ) -> list[int]:
         now = self._now()
         with self._db.writing() as db:
-            orders = db.execute(SQL["plan_steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
-            rewinding = Rewinding(plan, to, {plan_id: decode_json(steps) for plan_id, steps in orders})
+            plans = db.execute(SQL["plans"], {"pipeline_id": plan.pipeline_id}).fetchall()
+            rewinding = Rewinding(plan, to, orders_of(plans))
             here = [one for one in _deciding(db, document_ids, STATES, at) if one.pipeline_id == plan.pipeline_id]
             steps = db.execute(SQL["steps"], {"pipeline_id": plan.pipeline_id}).fetchall()
             going = going_back(rewinding, here, [step_id for _, step_id in steps])
@@ -128,10 +129,12 @@ class Decisions(Base):
                 "plan_id": plan.plan_id if rewinding.begins_anew else None,
                 "now": now,
             }
-            for ids, reuses, serves in going:
+            for ids, reuses, serves, _ in going:
                 group = asked | {"ids": encode_json(ids), "reuses": reuses, "serves": serves}
                 db.execute(SQL["write_rewinds"], group)
                 db.execute(SQL["rewind_to"], group)
+            if not rewinding.begins_anew:
+                self._repin(db, plan, to_be_pinned(going, plan.step_ids[to]))
         return all_ids(going)
 
     def _decide(

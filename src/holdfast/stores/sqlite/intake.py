@@ -40,13 +40,17 @@ class Intake(Base):
         db.execute(SQL["declare_pipeline"], {"name": shape.pipeline})
         (pipeline_id,) = db.execute("select id from hf_pipeline where name = ?", (shape.pipeline,)).fetchone()
         for old, new in shape.renamed.items():
-            db.execute(SQL["rename_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
+            names = {"pipeline_id": pipeline_id, "old": old, "new": new}
+            if db.execute(SQL["rename_step"], names).rowcount:
+                db.execute(SQL["rename_in_journal"], names)
         for name in shape.names:
             db.execute(SQL["declare_step"], {"pipeline_id": pipeline_id, "name": name})
         orders, pinned = _orders(db, pipeline_id), partial(_pinned, db, pipeline_id)
         refuse_if_sent_back(shape, orders, pinned)
+        moved: dict[int, tuple[int, int, int]] = {}
         for old, new in shape.renamed.items():
-            db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new})
+            rows = db.execute(SQL["move_to_step"], {"pipeline_id": pipeline_id, "old": old, "new": new}).fetchall()
+            moved |= {row[0]: row for row in rows}
         known = dict(db.execute(SQL["steps"], {"pipeline_id": pipeline_id}).fetchall())
         step_ids = {name: known[name] for name in shape.names}
         stranded = _stranded(db, pipeline_id, step_ids)
@@ -63,6 +67,8 @@ class Intake(Base):
         }
         (plan_id,) = db.execute(SQL["declare_plan"], remembered).fetchone()
         plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.gates)
+        known_places = [one for one in moved.values() if one[1] not in others and one[2] in step_ids.values()]
+        self._repin(db, plan, sorted(known_places))
         if others:
             _begin_dead_letters_anew(db, plan, others, now)
         return plan

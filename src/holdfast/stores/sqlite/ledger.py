@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from holdfast.core.codec import encode_json
+from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.model import (
     Balance,
     Batch,
@@ -60,7 +60,7 @@ class Ledger(Base):
 
     def shape_of(self, plan_id: int) -> Shape | None:
         row = self._one("plan", plan_id=plan_id)
-        return msgspec.json.decode(row[0], type=Shape) if row else None
+        return msgspec.json.decode(row[0], type=Shape).called(decode_json(row[1])) if row else None
 
     def batches(self, pipeline: str) -> list[Batch]:
         with self._db.reading() as db:

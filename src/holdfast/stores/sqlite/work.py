@@ -12,8 +12,10 @@ from holdfast.core.codec import Kept, encode_json
 from holdfast.core.integrity import Traces
 from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import Ending, Move, reuses_of, rewound
+from holdfast.stores.deciding import place_at
 from holdfast.stores.groups import EffectFailed
 from holdfast.stores.protocol import Exchanged, Scope
+from holdfast.stores.rewinds import Generations, Rewinding, orders_of
 from holdfast.stores.rows import MANY, items_of, legible, places
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, as_kept, micros
 from holdfast.stores.sqlite.changes import Changes
@@ -146,11 +148,11 @@ class Work(Commit):
             "fence": claim.fence,
             "moves": checkpoint.moves,
             "step_id": plan.step_ids[to],
-            "reuses": encode_json(reuses_of(plan, back)),
             "now": now,
         }
         with self._db.writing() as db:
-            held = db.execute(SQL["rewind"], row).fetchall()
+            reuses = self._lineage(db, plan, claim, to) | reuses_of(plan, back)
+            held = db.execute(SQL["rewind"], row | {"reuses": encode_json(reuses)}).fetchall()
             if not held:
                 return False
             if held[0][0] != plan.plan_id:
@@ -158,6 +160,14 @@ class Work(Commit):
             detail = {"from": checkpoint.step, "cursor": checkpoint.cursor, "to": to, "reason": reason}
             self._write_journal(db, claim.document_id, "rewind", who=who, now=now, detail=detail)
             return True
+
+    def _lineage(self, db: Connection, plan: Plan, claim: Claim, to: str) -> Generations:
+        """Gives what a document of another plan reuses after a rewind; one of this plan did what the plan has."""
+        found = db.execute(SQL["lineage"], {"id": claim.document_id}).fetchall()
+        if not found or found[0][1] == plan.plan_id:
+            return {}
+        orders = orders_of(db.execute(SQL["plans"], {"pipeline_id": plan.pipeline_id}).fetchall())
+        return Rewinding(plan, to, orders).reuses(place_at(*found[0]))
 
     def lost(self, claims: Sequence[Claim]) -> list[int]:
         asked = encode_json([(claim.document_id, claim.fence) for claim in claims])

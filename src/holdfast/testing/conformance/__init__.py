@@ -83,7 +83,12 @@ from holdfast.testing.conformance.orphans import (  # noqa: E402
     OrphanConformance,
     ResolveConformance,
 )
-from holdfast.testing.conformance.pins import JudgementConformance, KnownPlanConformance, PinConformance  # noqa: E402
+from holdfast.testing.conformance.pins import (  # noqa: E402
+    JudgementConformance,
+    KnownPlanConformance,
+    MovedPinConformance,
+    PinConformance,
+)
 from holdfast.testing.conformance.plans import (  # noqa: E402
     OrderConformance,
     PlanConformance,
@@ -106,6 +111,7 @@ class StoreConformance(
     ShapeConformance,
     PinConformance,
     KnownPlanConformance,
+    MovedPinConformance,
     JudgementConformance,
     ClaimConformance,
     AttemptConformance,
@@ -187,6 +193,7 @@ __all__ = [
     "LedgerConformance",
     "LimitConformance",
     "LivenessConformance",
+    "MovedPinConformance",
     "OpenStore",
     "OperatorConformance",
     "OrderConformance",

@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
+from holdfast.core.decisions import decided_at_gate
 from holdfast.core.model import Checkpoint, Claim, Item
 from holdfast.core.moves import LOST, rewound
-from holdfast.testing.conformance.base import SECOND, Conformance, Desk
+from holdfast.core.plan import Shape, StepShape
+from holdfast.testing.conformance.base import REVIEWS, SECOND, Conformance, Desk
 
 
 def _resume(desk: Desk, claim: Claim) -> bool:
@@ -119,6 +122,27 @@ class DecisionConformance(Conformance):
             "review",
             {"reason": "looks good", "was": "paused", "state": "waiting"},
         )
+
+    def test_what_was_decided_at_a_gate_follows_its_new_name(self, gated: Desk, desk: Desk) -> None:
+        gated.park(claim := gated.take_in(), at="review")
+        gated.store.resume(gated.plan, [claim.document_id], who="cat", reason="fine", answer=7)
+        other = desk.take_in()
+        read, review, file, sign = REVIEWS.steps
+        now = Shape("reviews", (read, replace(review, name="legal"), file, sign), {"review": "legal"})
+        gated.store.check(now)
+        assert decided_at_gate(gated.store.journal(claim.document_id), "review", 0) is not None
+        gated.store.declare(now)
+        gated.store.declare(now)
+        decision = decided_at_gate(gated.store.journal(claim.document_id), "legal", 0)
+        assert decision is not None
+        assert (decision.who, decision.answer) == ("cat", 7)
+        assert desk.store.journal(other.document_id) == []
+
+    def test_the_lines_of_a_step_of_the_same_name_elsewhere_stay(self, gated: Desk, desk: Desk) -> None:
+        desk.give_back(claim := desk.take_in())
+        gated.store.declare(Shape("others", (StepShape("extract", "value"),)))
+        gated.store.declare(Shape("others", (StepShape("pull", "value"),), {"extract": "pull"}))
+        assert [line.step for line in desk.store.journal(claim.document_id)] == ["extract"]
 
     def test_only_a_paused_document_is_resumed(self, desk: Desk) -> None:
         claim = desk.take_in()

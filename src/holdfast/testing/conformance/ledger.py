@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import StoreGone, UnknownDocument
 from holdfast.core.model import Balance
-from holdfast.core.plan import StepShape
+from holdfast.core.plan import Shape, StepShape
 from holdfast.stores.protocol import Store
 from holdfast.testing.conformance.base import LEASE, NOTHING, PAPERS, SECOND, Conformance, Desk, OpenStore
 
@@ -224,3 +224,11 @@ class LedgerConformance(Conformance):
         assert desk.store.shape_of(desk.standing("a").plan_id) == PAPERS
         assert desk.store.shape_of(later.plan_id) == renamed
         assert desk.store.shape_of(404) is None
+
+    def test_the_shape_of_a_plan_has_the_names_that_its_steps_have_now(self, desk: Desk) -> None:
+        desk.submit("a")
+        extract, chunk, embed = PAPERS.steps
+        now = Shape("papers", (extract, replace(chunk, name="split"), replace(embed, over="split")))
+        later = desk.store.declare(replace(now, renamed={"chunk": "split"}))
+        assert desk.store.shape_of(desk.standing("a").plan_id) == now
+        assert desk.store.shape_of(later.plan_id) == now

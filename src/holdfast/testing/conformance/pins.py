@@ -8,11 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core.errors import PlanRefused
-from holdfast.core.model import Failure, State
+from holdfast.core.model import Claim, Failure, Item, State
+from holdfast.core.moves import rewound
 from holdfast.core.pins import Gathering, KnownPlan
 from holdfast.core.plan import Shape, StepShape
 from holdfast.core.stale import differences
 from holdfast.stores.protocol import Store
+from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance.base import PAPERS, SECOND, Conformance, Desk
 
 
@@ -233,6 +235,149 @@ class PinConformance(Conformance):
         desk.store.redrive([here.id], who="ann", reason="again")
         claim = desk.advance(desk.advance(desk.claim_one()))
         desk.finish(desk.keep(claim, "2"))
+
+
+class MovedPinConformance(Conformance):
+    """What the verbs do that move documents without a claim: the pin tells what was really done."""
+
+    def go_on_under(self, desk: Desk, shape: Shape) -> None:
+        """Declares a shape a second later."""
+        desk.clock.advance(SECOND)
+        desk.plan = desk.store.declare(shape)
+
+    def run(self, desk: Desk, claim: Claim, *, to: str | None = None) -> Claim:
+        """Does step after step, each keeping its name, until the document stands at one, or at its end."""
+        while claim.checkpoint.step not in (to, None):
+            step = claim.checkpoint.step or ""
+            claim = desk.advance(claim, items=[Item(step, 0, f'"{step}"')])
+        return claim
+
+    def rewind(self, desk: Desk, *, to: str) -> bool:
+        """Rewinds the document, as somebody who decides it. Says whether it was taken."""
+        return bool(desk.store.rewind_to(desk.plan, [desk.standing().id], to=to, who="cat", reason="why"))
+
+    def kept(self, desk: Desk) -> list[str]:
+        """Gives the steps whose items serve the document."""
+        return sorted({step for step, _, _ in desk.store.items(desk.standing().id)})
+
+    def begin(self, store: Store, clock: ManualClock, *steps: str | StepShape) -> Desk:
+        """Declares a pipeline of these steps."""
+        return Desk(store, clock, papers(*steps))
+
+    @pytest.mark.parametrize("state", ["waiting", "dead", "paused"])
+    def test_a_step_that_a_rename_skipped_is_not_done(self, store: Store, clock: ManualClock, state: State) -> None:
+        desk = self.begin(store, clock, "a", "b", "c")
+        desk.give_back(self.run(desk, desk.take_in(), to="b"), state=state)
+        self.go_on_under(desk, papers("a", "c", b="c"))
+        assert whys(desk, papers("a", "c")) == []
+        assert whys(desk, papers("a", "b", "c")) == ["b is new"]
+        self.go_on_under(desk, papers("a", "b", "c"))
+        assert not self.rewind(desk, to="c")
+        assert self.rewind(desk, to="b")
+
+    def test_a_dead_letter_that_a_rename_moved_begins_anew_under_another_order(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        desk = self.begin(store, clock, "a", "b", "c", "d")
+        desk.bury(self.run(desk, desk.take_in(), to="c"))
+        self.go_on_under(desk, papers("b", "a", "d", c="d"))
+        here = desk.standing()
+        assert (here.checkpoint.generation, here.checkpoint.step, here.plan_id) == (1, "b", desk.plan.plan_id)
+
+    def test_a_dead_letter_may_be_moved_to_a_step_that_the_plan_lacks(self, store: Store, clock: ManualClock) -> None:
+        desk = self.begin(store, clock, "a", "b", "c")
+        desk.bury(self.run(desk, desk.take_in(), to="b"))
+        begun = desk.plan.plan_id
+        self.go_on_under(desk, papers("a", b="c"))
+        assert (desk.standing().checkpoint.step, desk.standing().plan_id) == ("c", begun)
+
+    def test_what_comes_after_the_last_gate_was_not_done_by_whom_it_let_out(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        gate = StepShape("g", "gate")
+        desk = self.begin(store, clock, "a", gate, "b", "c")
+        desk.park(desk.take_in(), at="g")
+        self.go_on_under(desk, papers("a", gate))
+        assert desk.store.resume(desk.plan, [desk.standing().id], who="cat", reason="fine")
+        assert (desk.standing().state, desk.standing().plan_id) == ("done", desk.plan.plan_id)
+        assert whys(desk, papers("a", gate, "b", "c")) == ["b is new", "c is new"]
+        self.go_on_under(desk, papers("a", gate, "b", "c"))
+        assert not self.rewind(desk, to="c")
+
+    def test_a_step_that_was_skipped_past_a_gate_is_not_done(self, store: Store, clock: ManualClock) -> None:
+        gate = StepShape("g", "gate")
+        desk = self.begin(store, clock, "a", gate, "b", "c")
+        desk.park(desk.take_in(), at="g")
+        self.go_on_under(desk, papers("a", gate, "c"))
+        assert desk.store.resume(desk.plan, [desk.standing().id], who="cat", reason="fine")
+        assert desk.standing().checkpoint.step == "c"
+        assert whys(desk, papers("a", gate, "b", "c")) == ["b is new"]
+
+    def test_a_hold_that_is_undone_pins_nothing(self, desk: Desk) -> None:
+        desk.submit("a")
+        begun, ids = desk.plan.plan_id, [desk.standing().id]
+        desk.store.pause(ids, who="cat", reason="wait")
+        self.go_on_under(desk, changed("extract", version=2))
+        assert desk.store.resume(desk.plan, ids, who="cat", reason="go on") == ids
+        assert desk.standing().plan_id == begun
+
+    def test_what_a_removed_step_kept_is_there_when_it_comes_back_after_a_rewind(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        desk = self.begin(store, clock, "a", "b", "c")
+        self.run(desk, desk.take_in())
+        self.go_on_under(desk, papers("b", "c"))
+        assert self.rewind(desk, to="c")
+        self.go_on_under(desk, papers("a", "b", "c"))
+        assert whys(desk, papers("a", "b", "c")) == []
+        self.run(desk, desk.claim_one())
+        assert self.kept(desk) == ["a", "b", "c"]
+
+    def test_what_a_removed_step_kept_is_there_when_its_holder_rewound_the_document(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        desk = self.begin(store, clock, "a", "b", "c")
+        desk.give_back(self.run(desk, desk.take_in(), to="c"))
+        self.go_on_under(desk, papers("b", "c"))
+        for _ in range(2):
+            claim = desk.claim_one()
+            assert desk.store.rewind(desk.plan, claim, to="c", who="ann", reason="gone")
+            desk.give_back(rewound(claim, to="c", before=["b"]))
+        self.run(desk, desk.claim_one())
+        assert whys(desk, papers("a", "b", "c")) == []
+        assert self.kept(desk) == ["a", "b", "c"]
+        assert desk.store.reuses([desk.standing().id]) == {desk.standing().id: {"a": 0, "b": 0}}
+
+    def test_a_step_that_was_gone_is_not_done_when_it_comes_back(self, store: Store, clock: ManualClock) -> None:
+        desk = self.begin(store, clock, "x", "a", "b", "c")
+        desk.give_back(self.run(desk, desk.take_in(), to="c"))
+        self.go_on_under(desk, papers("x", "a", "c"))
+        self.run(desk, desk.claim_one())
+        assert self.rewind(desk, to="c")
+        self.run(desk, desk.claim_one())
+        self.go_on_under(desk, papers("x", "a", "b", "c"))
+        assert not self.rewind(desk, to="c")
+        assert self.rewind(desk, to="b")
+        self.run(desk, desk.claim_one())
+        assert self.kept(desk) == ["a", "b", "c", "x"]
+
+    def test_a_step_that_comes_back_ahead_of_a_rewound_document_is_done_anew(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        desk = self.begin(store, clock, "a", "c", "d", "e")
+        desk.give_back(self.run(desk, desk.take_in(), to="d"))
+        self.go_on_under(desk, papers("a", "d", "e"))
+        self.run(desk, desk.claim_one())
+        self.go_on_under(desk, papers("a", "c", "e"))
+        assert self.rewind(desk, to="c")
+        assert desk.store.reuses([desk.standing().id]) == {desk.standing().id: {"a": 0}}
+
+    def test_a_document_rewound_to_a_new_step_can_be_rewound_again(self, store: Store, clock: ManualClock) -> None:
+        desk = self.begin(store, clock, "x", "a", "c")
+        self.run(desk, desk.take_in())
+        self.go_on_under(desk, papers("x", "a", "n", "c"))
+        assert [self.rewind(desk, to=to) for to in ("n", "n", "c", "a")] == [True, True, False, True]
+        assert desk.standing().plan_id == desk.plan.plan_id
 
 
 class KnownPlanConformance(Conformance):
