@@ -128,7 +128,9 @@ def test_a_sealed_batch_takes_no_more_and_says_who_sealed_it(holdfast: Run) -> N
     sealed = holdfast("seal", "papers", "default", "--who", "cat", "--reason", "all in")
     assert "Batch default of papers is sealed with 2 documents." in sealed.stdout
     assert "Batch default of papers is sealed already." in holdfast("seal", "papers", "default").stdout
-    assert holdfast("submit", "papers.py", "docs").exit_code == 3
+    assert holdfast("submit", "papers.py", "docs").exit_code == 0  # nothing is new
+    refused = holdfast("submit", "papers.py", "papers.py")
+    assert (refused.exit_code, "it takes no more documents" in refused.stderr) == (2, True)
     assert sql("select who, verb from hf_journal where batch_id is not null") == [("cat", "seal")]
 
 

@@ -93,7 +93,7 @@ def test_who_decides_is_known_from_the_environment(holdfast: Run, night: Desk, m
 
 def test_a_dry_run_only_says_what_would_be_done(holdfast: Run, night: Desk) -> None:
     told = holdfast("orphans", "--strategy", "fail", "--reason", "x", "--dry-run").stdout
-    assert "3 orphans would be dead; nothing was done." in told
+    assert "3 orphans would be dead letters; nothing was done." in told
     assert states(night.store) == ["running"] * 3
 
 

@@ -81,8 +81,7 @@ def test_what_is_advised_about_open_documents_can_be_pasted(holdfast: Run, two_b
     assert "priority" in verbs(pasted(holdfast, "explain", *one))
     holdfast("pause", *STORE, "--reason", "wait", *one)
     assert "resume" in verbs(pasted(holdfast, "explain", *one))
-    assert verbs(pasted(holdfast, "review", "list")) == ["show", "review"]
-    assert verbs(pasted(holdfast, "run", "papers.py", "--batch", "march"))[-1:] == ["review"]
+    assert verbs(pasted(holdfast, "resume", "--pipeline", "papers", "--all", "--reason", "on")) == []
 
 
 def test_what_is_advised_about_a_damaged_document_can_be_pasted(holdfast: Run, two_batches: None) -> None:

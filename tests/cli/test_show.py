@@ -171,7 +171,7 @@ def test_a_damaged_document_is_told_with_the_way_out(holdfast: Run, folder: Path
     told = holdfast("show", "docs/a.txt").stdout
     assert "paused" in told
     assert "its cursor cannot be read" in told
-    assert "holdfast rewind docs/a.txt --to extract" in told
+    assert "then rewind it to extract" in told
     assert "at a step that the store does not know" in holdfast("show", "docs/b.txt").stdout
     assert holdfast("status").exit_code == 0
 

@@ -106,7 +106,8 @@ def chosen(asked: Asked, store: Store, given: dict[str, Any], **always: Any) -> 
     if given["keys"] and not like:
         if narrowed.keys() - {"batch"}:
             raise Trouble(f"name documents, or describe them by --{' --'.join(narrowed)}: not both")
-        named = [the_one(asked, store, key, pipeline=pipeline, batch=given["batch"]) for key in given["keys"]]
+        where = {"pipeline": given["pipeline"], "batch": given["batch"]}
+        named = [the_one(asked, store, key, **where) for key in given["keys"]]
         return Chosen(store, _the_same_pipeline(named), {}, named)
     if like and len(given["keys"]) > 1:
         raise Trouble(f"one pattern at a time: {like[0]} stands alone, or with --batch, --step and the like")
