@@ -76,6 +76,7 @@ class Upkeep(Base):
             error=taken.error,
             attempts=taken.attempts,
             crashes=taken.crashes,
+            moves=row.moves + (taken.state == "paused"),
         )
         self._write_journal(changed, "reclaim", who=who, now=now, detail=taken.detail)
         return self._standing(changed)

@@ -81,6 +81,14 @@ class IntegrityConformance(Conformance):
         assert desk.verbs(claim) == ["release", "pause"]
         self.mend(desk, claim)
 
+    def test_that_parking_has_a_number_of_its_own(self, desk: Desk) -> None:
+        claim = _put_back(desk)
+        seen = {claim.document_id: desk.standing().checkpoint.moves}
+        self.corrupt(desk.store, claim.document_id, step_id=4711)
+        desk.store.declare(desk.shape)
+        assert desk.store.reject([*seen], at=seen, who="eve", reason="an old list") == []
+        self.mend(desk, claim)
+
     def test_a_step_of_another_pipeline_is_one_that_it_never_had(self, desk: Desk, gated: Desk) -> None:
         claim = _put_back(desk)
         self.corrupt(desk.store, claim.document_id, step_id=gated.plan.step_ids["read"])
