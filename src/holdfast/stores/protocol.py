@@ -434,7 +434,8 @@ class Decisions(Protocol):
 
         What the steps before it kept is reused, all later work is done anew. Documents that did not do all of the
         steps before it are left alone, and so are those whose items were cleaned up, unless they go to the first step.
-        With `parked` they are paused with that reason; else they wait.
+        With `parked` they are paused with that reason; else they wait. One that was paused for that reason before
+        stays on the same hold: with its error, and until the same time.
         """
 
 

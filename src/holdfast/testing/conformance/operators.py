@@ -374,3 +374,29 @@ class HoldConformance(Conformance):
         parked = gated.claim_one()
         gated.park(parked, at="review")
         assert [one.key for one in gated.store.standings("reviews", state="paused", error=ON_HOLD)] == ["b"]
+
+    @pytest.mark.parametrize("said", ["legal hold", ""])
+    def test_a_rewind_that_keeps_a_hold_keeps_its_mark_and_its_end(
+        self, gated: Desk, clock: ManualClock, said: str
+    ) -> None:
+        gated.submit("a")
+        ids, until = [gated.standing().id], clock() + SECOND
+        gated.store.pause(ids, who="counsel", reason=said, until=until)
+        assert gated.store.rewind_to(gated.plan, ids, to="read", parked="legal hold", **WHO) == ids
+        here = gated.standing()
+        assert (here.state, here.reason, here.error, here.due_at) == ("paused", "legal hold", ON_HOLD, until)
+
+    def test_a_rewind_that_parks_for_another_reason_ends_the_hold(self, gated: Desk, clock: ManualClock) -> None:
+        gated.submit("a")
+        ids = [gated.standing().id]
+        gated.store.pause(ids, who="counsel", reason="legal hold", until=clock() + SECOND)
+        assert gated.store.rewind_to(gated.plan, ids, to="read", parked="to be looked at", **WHO) == ids
+        here = gated.standing()
+        assert (here.state, here.reason, here.error, here.due_at) == ("paused", "to be looked at", "", None)
+
+    def test_a_rewind_that_lets_it_wait_ends_the_hold(self, gated: Desk, clock: ManualClock) -> None:
+        gated.submit("a")
+        ids = [gated.standing().id]
+        gated.store.pause(ids, who="counsel", reason="", until=clock() + SECOND)
+        assert gated.store.rewind_to(gated.plan, ids, to="read", **WHO) == ids
+        assert (gated.standing().state, gated.standing().error, gated.standing().due_at) == ("waiting", "", clock())
