@@ -115,6 +115,38 @@ def test_work_of_a_done_document_that_is_gone_twice_in_a_row_parks_it(store: Sto
     assert bench.drain().done == 0
 
 
+def test_work_that_was_found_in_between_is_not_gone_twice_in_a_row(store: Store) -> None:
+    bench = Filing(store)
+    bench.done("a")
+    bench.indexed.clear()
+    assert bench.verify().rewound == 1
+    bench.drain()
+    for _ in range(3):
+        assert bench.verify(who="ann").fine == 1
+    line = store.journal(bench.standing().id)[-1]
+    assert (bench.verbs(), line.who, line.detail["steps"]) == (["rewind", "verify"], "ann", ["index"])
+    bench.lossy.add("a")
+    bench.indexed.clear()
+    assert bench.verify().rewound == 1
+    bench.drain()
+    assert bench.verify().parked == 1, "gone again right after it was done anew"
+
+
+def test_work_of_one_step_that_is_there_says_nothing_of_another(store: Store) -> None:
+    bench = Filing(store)
+    bench.done("a")
+    bench.up.clear()
+    bench.verify()
+    bench.drain()
+    bench.lossy.add("a")
+    bench.indexed.clear()
+    assert bench.verify().rewound == 1
+    assert (bench.standing().checkpoint.step, bench.verify().fine) == ("index", 1), "only upload is behind it"
+    assert bench.verbs() == ["rewind", "rewind", "verify"]
+    bench.drain()
+    assert bench.verify().parked == 1
+
+
 def test_one_that_is_parked_is_not_asked_again(store: Store) -> None:
     test_work_of_a_done_document_that_is_gone_twice_in_a_row_parks_it(store)
     bench = Filing(store)

@@ -84,10 +84,14 @@ def _lot(seed: int, document_id: int) -> int:
 
 
 class Answer(Struct, frozen=True):
-    """What the verifies of one document said: how many were asked, and the first that did not say yes."""
+    """What the verifies of one document said: how many were asked, and the first that did not say yes.
+
+    When all said yes, `redone` names the steps whose work had been gone and was done anew.
+    """
 
     here: Standing
     checks: int
+    redone: tuple[str, ...] = ()
     gone: AnyStep | None = None
     raised: tuple[AnyStep, Exception] | None = None
 
@@ -108,8 +112,9 @@ class _Asking:
         """Asks about a slice, and has done anew what is gone."""
         reuses = self._store.reuses(document_ids)
         here = [one for one in self._store.look(document_ids) if self._may_be_asked(one)]
-        answers = pool.map(self._answer, here, [reuses.get(one.id) for one in here])
+        answers = [*pool.map(self._answer, here, [reuses.get(one.id) for one in here])]
         gone = [answer for answer in answers if self._count(answer)]
+        self._vouch(answers)
         self._redo(gone)
 
     def report(self, *, seed: int | None, seconds: float) -> Verification:
@@ -153,7 +158,14 @@ class _Asking:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and nothing is changed
                 return Answer(here, checks, raised=(step, error))
-        return Answer(here, len(self._behind(here)))
+        return Answer(here, len(self._behind(here)), self._redone(here))
+
+    def _redone(self, here: Standing) -> tuple[str, ...]:
+        """Names the steps whose work was gone, as far as nobody knows yet that it is there again."""
+        if not here.checkpoint.generation:  # as most: it never went back
+            return ()
+        journal = self._store.journal(here.id)
+        return tuple(step.name for step in self._behind(here) if was_redone(self._pipeline, step, journal))
 
     def _document(self, here: Standing, reuses: dict[str, int] | None) -> Document:
         seen = Claim(
@@ -190,6 +202,15 @@ class _Asking:
         return answer.gone is not None
 
     # deciding
+
+    def _vouch(self, answers: Sequence[Answer]) -> None:
+        """Writes down that work which was done anew is there: gone later, it is not gone twice in a row."""
+        groups: dict[tuple[str, ...], dict[int, int]] = defaultdict(dict)
+        for answer in answers:
+            if answer.redone:
+                groups[answer.redone][answer.here.id] = answer.here.checkpoint.moves
+        for steps, seen in groups.items():
+            self._store.vouch(seen, steps=steps, who=self._who)
 
     def _redo(self, gone: Sequence[Answer]) -> None:
         """Rewinds what is gone, and parks what is gone again: one decision for all that go the same way.

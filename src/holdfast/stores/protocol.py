@@ -305,6 +305,13 @@ class Upkeep(Protocol):
     def wake(self, plan: Plan) -> int:
         """Lets paused documents wait again whose time has come. Those at gates are left alone: somebody decides."""
 
+    def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
+        """Writes into the journal that the work of these steps was found to be there. Answers for which documents.
+
+        `at` has the moves of each document as it was asked about: one that moved since is left alone, and so is one of
+        a closed batch.
+        """
+
     def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:
         """Answers whether a suspect is due that `claim_suspect` would give."""
 

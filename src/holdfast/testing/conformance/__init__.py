@@ -77,6 +77,7 @@ from holdfast.testing.conformance.operators import (  # noqa: E402
     HoldConformance,
     OperatorConformance,
     ReviewConformance,
+    VouchConformance,
 )
 from holdfast.testing.conformance.orphans import (  # noqa: E402
     CauseConformance,
@@ -135,6 +136,7 @@ class StoreConformance(
     RedriveConformance,
     WakeConformance,
     HoldConformance,
+    VouchConformance,
     EveryDecisionConformance,
     OperatorConformance,
     ReviewConformance,
@@ -210,6 +212,7 @@ __all__ = [
     "SurveyConformance",
     "SuspectConformance",
     "ThisOneConformance",
+    "VouchConformance",
     "WakeConformance",
     "WhichConformance",
     "WorkerConformance",
