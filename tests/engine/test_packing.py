@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import holdfast
 from holdfast.core.capsule import read
 from holdfast.core.errors import CapsuleError
 from holdfast.engine.capsules import file_name, pack
+from holdfast.stores import open_store
+from holdfast.stores.memory import MemoryStore
 from holdfast.stores.protocol import Store
 from holdfast.stores.sqlite import SqliteStore
 from tests.engine.conftest import Bench
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path}/damaged.db"}
+    store = open_store(urls.get(request.param, lambda: request.getfixturevalue("postgres_url"))())
+    yield store
+    store.close()
 
 
 @pytest.fixture
@@ -84,6 +97,33 @@ def test_a_document_in_any_state_goes_into_a_capsule_and_out_again(
         assert [*other.items(there.id)] == [*bench.store.items(here.id)]
         assert other.balance("p", "b").balances
         other.close()
+
+
+def _damage(store: Store, document_id: int, reuses: str) -> None:
+    if isinstance(store, MemoryStore):
+        documents = store._tables.documents
+        numbered = {int(step): made for step, made in json.loads(reuses).items()}
+        documents[document_id] = replace(documents[document_id], reuses=numbered)
+        return
+    with store.transaction() as tx:
+        tx.execute(f"update hf_document set reuses = '{reuses}' where id = {document_id}")
+
+
+@pytest.mark.parametrize("made", [0, 99])
+def test_a_document_that_nobody_could_load_is_refused_when_it_is_packed(
+    anywhere: Store, pipeline: holdfast.Pipeline, made: int
+) -> None:
+    pipeline.step(name="one")(lambda doc: 1)
+    pipeline.gate("look")
+    bench = Bench(anywhere, pipeline)
+    bench.submit("a b")
+    bench.drain()
+    step_id = anywhere.declare(pipeline.shape()).step_ids["one"]
+    _damage(anywhere, bench.standing("a b").id, json.dumps({str(step_id): made}))
+    with pytest.raises(
+        CapsuleError, match=r"it reuses a later generation\. Its row is damaged: .*holdfast rewind 'a b' --to one"
+    ):
+        pack(anywhere, bench.standing("a b").id, io.BytesIO())
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.core.model import ON_HOLD
 from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 from tests.engine.conftest import SOON, Bench
@@ -114,6 +115,38 @@ def test_work_of_a_done_document_that_is_gone_twice_in_a_row_parks_it(store: Sto
     assert bench.drain().done == 0
 
 
+def test_work_that_was_found_in_between_is_not_gone_twice_in_a_row(store: Store) -> None:
+    bench = Filing(store)
+    bench.done("a")
+    bench.indexed.clear()
+    assert bench.verify().rewound == 1
+    bench.drain()
+    for _ in range(3):
+        assert bench.verify(who="ann").fine == 1
+    line = store.journal(bench.standing().id)[-1]
+    assert (bench.verbs(), line.who, line.detail["steps"]) == (["rewind", "verify"], "ann", ["index"])
+    bench.lossy.add("a")
+    bench.indexed.clear()
+    assert bench.verify().rewound == 1
+    bench.drain()
+    assert bench.verify().parked == 1, "gone again right after it was done anew"
+
+
+def test_work_of_one_step_that_is_there_says_nothing_of_another(store: Store) -> None:
+    bench = Filing(store)
+    bench.done("a")
+    bench.up.clear()
+    bench.verify()
+    bench.drain()
+    bench.lossy.add("a")
+    bench.indexed.clear()
+    assert bench.verify().rewound == 1
+    assert (bench.standing().checkpoint.step, bench.verify().fine) == ("index", 1), "only upload is behind it"
+    assert bench.verbs() == ["rewind", "rewind", "verify"]
+    bench.drain()
+    assert bench.verify().parked == 1
+
+
 def test_one_that_is_parked_is_not_asked_again(store: Store) -> None:
     test_work_of_a_done_document_that_is_gone_twice_in_a_row_parks_it(store)
     bench = Filing(store)
@@ -185,21 +218,103 @@ def test_one_rewound_from_its_end_is_parked_when_it_is_gone_again_on_the_way(sto
     assert "before the document got past its last step" in bench.standing().reason
 
 
-def test_dead_letters_and_paused_documents_are_asked_about_too(store: Store) -> None:
+def test_a_dead_letter_whose_work_is_gone_is_told_of_and_stays_dead(store: Store) -> None:
     bench = Filing(store)
-
-    def fails(doc: holdfast.Document) -> None:
-        if doc.key == "dead":
-            raise holdfast.Reject("no")
-        raise holdfast.Pause("a question")
-
-    bench.file = fails
-    bench.submit("dead", "paused")
+    bench.file = lambda doc: (_ for _ in ()).throw(holdfast.Reject("no"))
+    bench.submit("a")
     bench.drain()
-    assert bench.verify().fine == 2
+    assert bench.verify().fine == 1
     bench.up.clear()
-    assert bench.verify().rewound == 2
-    assert {bench.standing(key).state for key in ("dead", "paused")} == {"waiting"}
+    before, found = bench.standing(), bench.verify()
+    assert (found.left_alone, found.rewound) == (1, 0)
+    assert "the document is a dead letter: redrive it" in found.findings[0].why
+    assert bench.standing() == before
+    bench.file = lambda doc: None
+    store.redrive([before.id], who="ann", reason="as told")
+    bench.runs.clear()
+    assert bench.drain().done == 1
+    assert bench.runs == ["upload a", "index a"]
+
+
+def _at_file(bench: Filing) -> int:
+    bench.file = lambda doc: (_ for _ in ()).throw(holdfast.RetryLater("busy", after=3600))
+    bench.submit("a")
+    bench.drain(budget=timedelta(seconds=1))
+    bench.file = lambda doc: None
+    return bench.standing().id
+
+
+def test_a_document_that_a_person_holds_goes_back_and_stays_held(store: Store) -> None:
+    bench = Filing(store)
+    number = _at_file(bench)
+    store.pause([number], who="counsel", reason="legal hold")
+    bench.up.clear()
+    found = bench.verify(who="nightly")
+    assert (found.rewound, found.parked) == (1, 0)
+    assert found.findings[0].why == "the work of upload is gone; it stays paused: legal hold"
+    here = bench.standing()
+    assert (here.state, here.reason, here.error) == ("paused", "legal hold", ON_HOLD)
+    assert (here.checkpoint.step, here.checkpoint.generation) == ("upload", 1)
+    assert store.journal(number)[-1].detail["reason"] == "the work of upload is gone"
+    assert bench.drain().done == 0
+    store.resume(bench.plan(), [number], who="counsel", reason="settled")
+    assert bench.drain().done == 1
+
+
+def test_a_hold_without_words_is_a_hold(store: Store) -> None:
+    bench = Filing(store)
+    store.pause([_at_file(bench)], who="counsel", reason="")
+    bench.up.clear()
+    assert bench.verify().rewound == 1
+    assert (bench.standing().state, bench.standing().error) == ("paused", ON_HOLD)
+
+
+def test_a_hold_ends_when_it_would_have_ended(store: Store) -> None:
+    bench = Filing(store)
+    until = store.now() + timedelta(hours=1)
+    store.pause([_at_file(bench)], who="counsel", reason="not before ten", until=until)
+    bench.up.clear()
+    bench.verify()
+    assert (bench.standing().checkpoint.step, bench.standing().due_at) == ("upload", until)
+
+
+def test_a_held_document_whose_work_is_gone_again_stays_with_who_holds_it(store: Store) -> None:
+    bench = Filing(store)
+    number = _at_file(bench)
+    bench.lossy.add("a")
+    bench.up.clear()
+    assert bench.verify().rewound == 1
+    bench.file = lambda doc: (_ for _ in ()).throw(holdfast.RetryLater("busy", after=3600))
+    bench.drain(budget=timedelta(seconds=1))
+    assert bench.standing().checkpoint.step == "file"
+    store.pause([number], who="counsel", reason="legal hold")
+    assert bench.verify().rewound == 1
+    assert (bench.standing().reason, bench.standing().error) == ("legal hold", ON_HOLD)
+
+
+def test_a_question_of_a_body_stays_until_it_is_answered(store: Store) -> None:
+    bench = Filing(store)
+    bench.file = lambda doc: (_ for _ in ()).throw(holdfast.Pause("which page?"))
+    bench.submit("a")
+    bench.drain()
+    bench.up.clear()
+    assert bench.verify().rewound == 1
+    here = bench.standing()
+    assert (here.state, here.reason, here.checkpoint.step) == ("paused", "which page?", "upload")
+
+
+def test_one_at_a_gate_is_done_anew_and_comes_to_the_gate_again(store: Store) -> None:
+    bench = Bench(store, pipeline := holdfast.Pipeline("p"))
+    there: set[str] = set()
+    pipeline.step(name="upload")(lambda doc: there.add(doc.key)).verify(lambda doc: doc.key in there)
+    pipeline.gate("look")
+    bench.submit("a")
+    bench.drain()
+    there.clear()
+    assert holdfast.verify(pipeline, store).rewound == 1
+    assert (bench.standing().state, bench.standing().checkpoint.step) == ("waiting", "upload")
+    assert bench.drain().paused == 1
+    assert bench.standing().checkpoint.step == "look"
 
 
 def test_an_accepted_dead_letter_is_left_as_it_is(store: Store) -> None:

@@ -181,6 +181,52 @@ def test_changed_content_begins_the_count_anew(store: Store) -> None:
     assert bench.runs == ["read", "index", "index"]
 
 
+def _with_a_new_step(runs: list[str]) -> holdfast.Pipeline:
+    """read, sign (new, and verified), index (verified), notify."""
+    pipeline = holdfast.Pipeline("p")
+    pipeline.step(name="read")(lambda doc: None)
+
+    def is_signed(doc: holdfast.Document) -> bool:
+        runs.append("sign?")
+        return False
+
+    pipeline.step(name="sign")(lambda doc: runs.append("sign")).verify(is_signed)
+    pipeline.step(name="index")(lambda doc: runs.append("index")).verify(lambda doc: not runs.append("index?"))
+    pipeline.step(name="notify")(lambda doc: None)
+    pipeline.step(name="file")(lambda doc: None)
+    return pipeline
+
+
+def test_a_worker_does_not_ask_about_a_step_that_the_document_never_did(store: Store) -> None:
+    bench = Indexing(store)
+    bench.notify = lambda doc: (_ for _ in ()).throw(holdfast.Pause("which page?"))
+    bench.submit("a")
+    bench.drain()
+    runs: list[str] = []
+    bench.pipeline = _with_a_new_step(runs)
+    bench.resume()
+    assert bench.drain().done == 1
+    assert runs == ["index?"]
+    assert "rewind" not in bench.verbs()
+
+
+def test_a_worker_asks_about_a_step_under_its_new_name(store: Store) -> None:
+    bench = Indexing(store)
+    bench.notify = lambda doc: (_ for _ in ()).throw(holdfast.Pause("which page?"))
+    bench.submit("a")
+    bench.drain()
+    runs: list[str] = []
+    bench.pipeline = holdfast.Pipeline("p", renamed={"index": "catalogue"})
+    bench.pipeline.step(name="read")(lambda doc: None)
+    catalogue = bench.pipeline.step(name="catalogue")(lambda doc: runs.append("catalogue"))
+    catalogue.verify(lambda doc: False)
+    bench.pipeline.step(name="notify")(lambda doc: runs.append("notify"))
+    bench.pipeline.step(name="file")(lambda doc: None)
+    bench.resume()
+    assert bench.drain().done == 1
+    assert runs == ["catalogue", "notify"]
+
+
 KILLED_AT_NOTIFY = """
 import os, signal, sys, holdfast
 

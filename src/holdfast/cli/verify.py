@@ -58,7 +58,8 @@ def verify(
 
     For every document of PIPELINE that no worker holds, the verify of each step behind it is asked. A document whose
     work is gone goes back to that step, as a new generation; a worker does it anew. If that was of no use the last
-    time, it is parked for a person. A verify that raises an error is told, and changes nothing.
+    time, it is parked for a person. One that is on hold goes back and stays on hold; a dead letter is only told of.
+    A verify that raises an error is told, and changes nothing.
 
     Ends with 1 when something was gone, or could not be asked.
     """

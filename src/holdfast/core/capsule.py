@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -182,6 +183,19 @@ def read(data: bytes) -> Capsule:
     except (msgspec.MsgspecError, DefinitionError, UnicodeError, RecursionError, ValueError) as error:
         raise CapsuleError(f"this is no capsule, or a damaged one: {error or 'it is nested too deeply'}") from error
     return capsule
+
+
+def refuse_damaged(head: Capsule) -> None:
+    """Raises CapsuleError for a document that no store would take in: better where it can be mended than elsewhere."""
+    try:
+        read(b"".join(written(head, ())))
+    except CapsuleError as error:
+        key = quote(head.document.key)
+        raise CapsuleError(
+            f"the document {head.document.key!r} does not go into a capsule, which nobody could load: "
+            f"{error.__cause__ or error}. Its row is damaged: look at it with `holdfast show {key}`, then set it back "
+            f"with `holdfast rewind {key} --to {head.plan.names[0]}`, or submit it again if its payload is gone"
+        ) from error
 
 
 class _AnyFormat(Struct):

@@ -16,10 +16,14 @@ from holdfast.core.plan import StepKind
 
 
 class Traces(Struct, frozen=True):
-    """What is kept for a document: the latest generation of anything (-1: none), and the extent of its present step."""
+    """What is kept for a document: the latest generation of anything (-1: none), and the extent of its present step.
+
+    `plan_id` is the plan under which what is behind it was done.
+    """
 
     latest: int
     extent: int
+    plan_id: int
 
 
 class Flaw(Struct, frozen=True):

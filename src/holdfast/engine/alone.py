@@ -21,7 +21,7 @@ from holdfast.core.model import Claim, Plan, Standing, Worker
 from holdfast.core.moves import Ending, Lost, Move, rewound
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine import bodies
-from holdfast.engine.bodies import StoreReader
+from holdfast.engine.bodies import StepsDone, StoreReader
 from holdfast.engine.calls import (
     Call,
     Commit,
@@ -119,7 +119,8 @@ class _Alone:
         self._runner: asyncio.Runner | None = None
         reader = StoreReader(store, plan, claim)
         traces = store.traces(plan, [claim])[0] if claim.checkpoint.moves else None
-        self._desk = take(pipeline, claim, reader, who=me.name, stopping=lambda: False, traces=traces)
+        did = StepsDone(pipeline, store, plan).under(traces)
+        self._desk = take(pipeline, claim, reader, who=me.name, stopping=lambda: False, traces=traces, did=did)
 
     def run(self) -> None:
         """Does what the executor asks for until it asks for nothing more."""

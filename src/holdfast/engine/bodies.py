@@ -15,6 +15,7 @@ from holdfast.core.codec import Kept, checked_json
 from holdfast.core.decisions import decided_at_gate, decided_at_step
 from holdfast.core.document import Document
 from holdfast.core.errors import BodyError, CursorMovedBack, WrongLength
+from holdfast.core.integrity import Traces
 from holdfast.core.model import WHOLE, Claim, Decision, Item, Plan
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import NOTHING, AnyStep, At
@@ -60,6 +61,26 @@ class StoreReader(Struct):
 
     def _generation_of(self, step: str) -> int:
         return (self.claim.reuses or {}).get(step, self.claim.checkpoint.generation)
+
+
+class StepsDone:
+    """Says which steps documents of another plan did, so that nobody asks about the others. Asks once for each plan."""
+
+    def __init__(self, pipeline: Pipeline, store: Store, plan: Plan) -> None:
+        self._pipeline = pipeline
+        self._store = store
+        self._known: dict[int, frozenset[str] | None] = {plan.plan_id: None}
+        self._is_asked = any(step.verify_body is not None for step in pipeline.steps)
+
+    def under(self, traces: Traces | None) -> frozenset[str] | None:
+        """Gives the names of the steps; None when they are those of the present plan, or nobody will ask."""
+        if traces is None or not self._is_asked:
+            return None
+        if traces.plan_id not in self._known:
+            shape, renamed = self._store.shape_of(traces.plan_id), self._pipeline.shape().renamed
+            names = shape.names if shape else ()
+            self._known[traces.plan_id] = frozenset(renamed.get(name, name) for name in names)
+        return self._known[traces.plan_id]
 
 
 @runtime_checkable

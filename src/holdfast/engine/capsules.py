@@ -7,7 +7,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
 
-from holdfast.core.capsule import Capsule, PackedAside, PackedDocument, PackedOutput, packed_entry, packed_item, written
+from holdfast.core.capsule import (
+    Capsule,
+    PackedAside,
+    PackedDocument,
+    PackedOutput,
+    packed_entry,
+    packed_item,
+    refuse_damaged,
+    written,
+)
 from holdfast.core.errors import CapsuleError
 from holdfast.core.model import Standing
 from holdfast.stores.protocol import Store
@@ -19,6 +28,7 @@ def pack(store: Store, document_id: int, file: BinaryIO) -> Capsule:
     """Writes everything about one document to a file that can be sought, one item at a time. Answers all but the items.
 
     What is written is of one moment: a document that moves meanwhile is packed again, and after a few times refused.
+    One that is damaged so that nobody could load it is refused too.
     """
     start = file.tell()
     for _ in range(TRIES):
@@ -29,6 +39,7 @@ def pack(store: Store, document_id: int, file: BinaryIO) -> Capsule:
         for piece in written(head, (packed_item(*item) for item in store.items(document_id))):
             file.write(piece)
         if _look(store, document_id) == here:
+            refuse_damaged(head)
             return head
     raise CapsuleError(
         f"the document {here.key!r} moves while it is packed: {here.holder or 'somebody'} works on it. Stop the worker "

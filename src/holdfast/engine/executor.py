@@ -11,7 +11,7 @@ thread, a function with a deadline and a test with a hand-moved clock all drive 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Container, Generator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -49,20 +49,38 @@ from holdfast.engine.walk import Walk
 Run = Generator[Request, Any, None]
 
 
-def advance(pipeline: Pipeline, claim: Claim, document: Document, *, who: str, traces: Traces | None = None) -> Run:
+def advance(
+    pipeline: Pipeline,
+    claim: Claim,
+    document: Document,
+    *,
+    who: str,
+    traces: Traces | None = None,
+    did: Container[str] | None = None,
+) -> Run:
     """Takes a claimed document as far as it goes: to its end, to a gate, or to an error.
 
     `traces` is what is kept for one that was taken up in the middle; its checkpoint is compared with it.
+    `did` has the steps of the plan that it was begun under, if that is another: it never did the others.
     """
-    return Executor(pipeline, claim, document, who, traces).run()
+    return Executor(pipeline, claim, document, who, traces, did=did).run()
 
 
 class Executor:
     """One document on its way. The claim's checkpoint moves with every accepted commit."""
 
-    __slots__ = ("at", "attempts", "claim", "crashes", "document", "held", "pipeline", "traces", "who")
+    __slots__ = ("at", "attempts", "claim", "crashes", "did", "document", "held", "pipeline", "traces", "who")
 
-    def __init__(self, pipeline: Pipeline, claim: Claim, document: Document, who: str, traces: Traces | None) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        claim: Claim,
+        document: Document,
+        who: str,
+        traces: Traces | None,
+        *,
+        did: Container[str] | None,
+    ) -> None:
         self.pipeline = pipeline
         self.claim = claim
         self.document = document
@@ -72,6 +90,7 @@ class Executor:
         self.crashes = claim.crashes
         self.held = True
         self.traces = traces
+        self.did = did
 
     def run(self) -> Run:
         """Step by step, until the document is done, parked or given back."""
@@ -196,7 +215,7 @@ class Executor:
     def _verify_what_is_behind(self) -> Run:
         assert self.at.step is not None
         for step in self.pipeline.behind(self.at.step):
-            if step.verify_body is None:
+            if step.verify_body is None or (self.did is not None and step.name not in self.did):
                 continue
             self.document.step = step.name
             if not (yield from self.compute(AskVerify(step.name))):

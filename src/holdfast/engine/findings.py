@@ -26,9 +26,10 @@ class Verification(Struct, frozen=True):
     documents    that were asked about
     checks       how often a verify was asked
     fine         documents whose work is all there
-    rewound      whose work was gone: they go back to the step that did it, as a new generation
+    rewound      whose work was gone: they go back to the step that did it, as a new generation; paused ones stay so
     parked       whose work was gone again: a person has to decide
-    left_alone   whose work was gone, but that moved meanwhile, were cleaned up, or are of a closed batch
+    left_alone   whose work was gone, but that are dead letters, moved meanwhile, were cleaned up, or are of a closed
+                 batch
     errors       whose verify raised an error: nothing is known, and nothing was changed
     held         that a worker holds: it asked when it took them up
     seed         what the sample was drawn with; the same one draws it again

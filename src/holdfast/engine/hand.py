@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from msgspec import field
 
@@ -47,6 +47,7 @@ def take(
     who: str,
     stopping: Callable[[], bool],
     traces: Traces | None,
+    did: Container[str] | None = None,
 ) -> InHand:
     """Takes a claimed document in hand."""
     document = Document(
@@ -58,5 +59,5 @@ def take(
         generation=claim.checkpoint.generation,
         reader=reader,
     )
-    run_of = advance(pipeline, claim, document, who=who, traces=traces)
+    run_of = advance(pipeline, claim, document, who=who, traces=traces, did=did)
     return InHand(pipeline, document, stopping, claim=claim, reader=reader, run_of=run_of)

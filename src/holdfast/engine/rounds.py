@@ -15,7 +15,7 @@ from holdfast.core.integrity import Traces
 from holdfast.core.model import Claim, Plan, Worker
 from holdfast.core.moves import Accepted, Ending, Lost, Move, rewound
 from holdfast.core.pipeline import Pipeline
-from holdfast.engine.bodies import Desk, StoreReader
+from holdfast.engine.bodies import Desk, StepsDone, StoreReader
 from holdfast.engine.budget import Budget
 from holdfast.engine.calls import Call, Commit, Compute, Event, GiveBack, Raised, ReadJournal, Request
 from holdfast.engine.caretaker import UPKEEP, Caretaker
@@ -50,6 +50,7 @@ class Rounds:
         self.store = store
         self.budget = budget
         self._plan = plan
+        self._steps_done = StepsDone(pipeline, store, plan)
         self._say = say
         self._timeouts = {s.name: s.options.timeout for s in pipeline.steps if s.options.timeout is not None}
         deadlines = {s.name: s.deadline for s in pipeline.steps if s.deadline is not None}
@@ -319,7 +320,10 @@ class Rounds:
 
     def _hold(self, claim: Claim, traces: Traces | None) -> InHand:
         reader = StoreReader(self.store, self._plan, claim)
-        desk = take(self.pipeline, claim, reader, who=self.me.name, stopping=self.budget.is_over, traces=traces)
+        did = self._steps_done.under(traces)
+        desk = take(
+            self.pipeline, claim, reader, who=self.me.name, stopping=self.budget.is_over, traces=traces, did=did
+        )
         self._hand.add(desk)
         return desk
 

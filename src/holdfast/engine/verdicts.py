@@ -51,10 +51,11 @@ def place_not_passed(pipeline: Pipeline, step: AnyStep, at: Checkpoint, journal:
     """Names the place from which the document was rewound to this step before, if it did not get past it since.
 
     It is the journal that knows: a rewind and its line are one transaction, so no kill comes between. Whatever a person
-    decided, and whatever changed in the document, begins anew; a gate that is passed does not.
+    decided, and whatever changed in the document, begins anew, and so does work that was found to be there; a gate that
+    is passed does not.
     """
     for entry in reversed(journal):
-        if _begins_anew(pipeline, entry):
+        if _begins_anew(pipeline, step, entry):
             return None
         if _was_gone(step, entry):
             place, cursor = entry.detail["from"], entry.detail["cursor"]
@@ -68,12 +69,13 @@ def place_not_passed(pipeline: Pipeline, step: AnyStep, at: Checkpoint, journal:
 
 
 def was_redone(pipeline: Pipeline, step: AnyStep, journal: Sequence[Entry]) -> bool:
-    """Answers whether a document that is done was rewound to this step before, because its work was gone.
+    """Answers whether a document was rewound to this step before, because its work was gone.
 
-    Whatever a person decided since, and whatever changed in the document, begins anew.
+    Whatever a person decided since, and whatever changed in the document, begins anew; so does work that was asked
+    about since and was there.
     """
     for entry in reversed(journal):
-        if _begins_anew(pipeline, entry):
+        if _begins_anew(pipeline, step, entry):
             return False
         if _was_gone(step, entry):
             return True
@@ -91,12 +93,14 @@ def _was_gone(step: AnyStep, entry: Entry) -> bool:
     return entry.verb == "rewind" and entry.step == step.name and detail.get("reason") == said
 
 
-def _begins_anew(pipeline: Pipeline, entry: Entry) -> bool:
+def _begins_anew(pipeline: Pipeline, step: AnyStep, entry: Entry) -> bool:
     if entry.verb == "resume":
-        step = entry.step or ""
-        return step not in pipeline or pipeline[step].kind != "gate"
+        at = entry.step or ""
+        return at not in pipeline or pipeline[at].kind != "gate"
+    detail = entry.detail if isinstance(entry.detail, dict) else {}
+    if entry.verb == "verify":
+        return step.name in detail.get("steps", ())
     if entry.verb == "rewind":  # somebody's decision; a worker's own has no state before and after
-        detail = entry.detail if isinstance(entry.detail, dict) else {}
         return "was" in detail and not str(detail.get("reason")).startswith(f"the work of {detail.get('to')} is gone")
     return entry.verb in ("redrive", "change")
 

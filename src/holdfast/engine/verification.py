@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from holdfast.core.document import Document
 from holdfast.core.errors import HoldfastError, StoreError
-from holdfast.core.model import Claim, Plan, Standing
+from holdfast.core.model import ON_HOLD, Claim, Plan, Standing
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import AnyStep
 from holdfast.engine.bodies import StoreReader
@@ -30,6 +30,7 @@ from holdfast.stores.protocol import Store, Which
 
 SLICE = 500
 DECIDE = "a person has to decide"
+DEAD = "the document is a dead letter: redrive it, and a worker does it anew"
 TOLD = 1000
 """How many findings a verification keeps; all are counted."""
 
@@ -83,10 +84,14 @@ def _lot(seed: int, document_id: int) -> int:
 
 
 class Answer(Struct, frozen=True):
-    """What the verifies of one document said: how many were asked, and the first that did not say yes."""
+    """What the verifies of one document said: how many were asked, and the first that did not say yes.
+
+    When all said yes, `redone` names the steps whose work had been gone and was done anew.
+    """
 
     here: Standing
     checks: int
+    redone: tuple[str, ...] = ()
     gone: AnyStep | None = None
     raised: tuple[AnyStep, Exception] | None = None
 
@@ -107,8 +112,9 @@ class _Asking:
         """Asks about a slice, and has done anew what is gone."""
         reuses = self._store.reuses(document_ids)
         here = [one for one in self._store.look(document_ids) if self._may_be_asked(one)]
-        answers = pool.map(self._answer, here, [reuses.get(one.id) for one in here])
+        answers = [*pool.map(self._answer, here, [reuses.get(one.id) for one in here])]
         gone = [answer for answer in answers if self._count(answer)]
+        self._vouch(answers)
         self._redo(gone)
 
     def report(self, *, seed: int | None, seconds: float) -> Verification:
@@ -151,7 +157,14 @@ class _Asking:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and nothing is changed
                 return Answer(here, checks, raised=(step, error))
-        return Answer(here, len(self._behind(here)))
+        return Answer(here, len(self._behind(here)), self._redone(here))
+
+    def _redone(self, here: Standing) -> tuple[str, ...]:
+        """Names the steps whose work was gone, as far as nobody knows yet that it is there again."""
+        if not here.checkpoint.generation:  # as most: it never went back
+            return ()
+        journal = self._store.journal(here.id)
+        return tuple(step.name for step in self._behind(here) if was_redone(self._pipeline, step, journal))
 
     def _document(self, here: Standing, reuses: dict[str, int] | None) -> Document:
         seen = Claim(
@@ -189,18 +202,38 @@ class _Asking:
 
     # deciding
 
-    def _redo(self, gone: Sequence[Answer]) -> None:
-        """Rewinds what is gone, and parks what is gone again: one decision for all that go the same way."""
-        groups: dict[tuple[str, str], list[Answer]] = defaultdict(list)
-        for answer in gone:
-            assert answer.gone is not None
-            groups[answer.gone.name, self._why_park(answer.here, answer.gone)].append(answer)
-        for (to, parked), alike in groups.items():
-            self._rewind(alike, self._pipeline[to], parked)
+    def _vouch(self, answers: Sequence[Answer]) -> None:
+        """Writes down that work which was done anew is there: gone later, it is not gone twice in a row."""
+        groups: dict[tuple[str, ...], dict[int, int]] = defaultdict(dict)
+        for answer in answers:
+            if answer.redone:
+                groups[answer.redone][answer.here.id] = answer.here.checkpoint.moves
+        for steps, seen in groups.items():
+            self._store.vouch(seen, steps=steps, who=self._who)
 
-    def _rewind(self, alike: Sequence[Answer], step: AnyStep, parked: str) -> None:
+    def _redo(self, gone: Sequence[Answer]) -> None:
+        """Rewinds what is gone, and parks what is gone again: one decision for all that go the same way.
+
+        What somebody holds is rewound and stays held; a dead letter is only told of: neither is revived by asking.
+        """
+        groups: dict[tuple[str, str, str], list[Answer]] = defaultdict(list)
+        for answer in gone:
+            here, step = answer.here, answer.gone
+            assert step is not None
+            if here.state == "dead":
+                self._find(here, step, "left alone", f"{work_is_gone(step)}, but {DEAD}")
+            elif hold := self._hold_of(here):
+                groups[step.name, hold, work_is_gone(step)].append(answer)
+            else:
+                again = self._why_park(here, step)
+                groups[step.name, again, again or work_is_gone(step)].append(answer)
+        for (to, parked, reason), alike in groups.items():
+            self._rewind(alike, self._pipeline[to], parked, reason)
+
+    def _rewind(self, alike: Sequence[Answer], step: AnyStep, parked: str, reason: str) -> None:
         seen = {answer.here.id: answer.here.checkpoint.moves for answer in alike}
-        reason = parked or work_is_gone(step)
+        again = parked == reason
+        told = f"{reason}; it stays paused: {parked}" if parked and not again else reason
         done = self._store.rewind_to(
             self._plan, [*seen], to=step.name, who=self._who, reason=reason, parked=parked, at=seen
         )
@@ -209,7 +242,13 @@ class _Asking:
                 why = f"{work_is_gone(step)}, but the document moved meanwhile, or its batch is closed"
                 self._find(answer.here, step, "left alone", why)
             else:
-                self._find(answer.here, step, "parked" if parked else "rewound", reason)
+                self._find(answer.here, step, "parked" if again else "rewound", told)
+
+    def _hold_of(self, here: Standing) -> str:
+        """Says why a document is paused that stays so; nothing for one at a gate, which it will come to again."""
+        at = here.checkpoint.step
+        asked_by_gate = at is not None and self._pipeline[at].kind == "gate" and here.error != ON_HOLD
+        return "" if here.state != "paused" or asked_by_gate else here.reason or "on hold"
 
     def _why_park(self, here: Standing, step: AnyStep) -> str:
         """Says why a person has to look at a document whose work is gone; nothing when doing it anew may help."""

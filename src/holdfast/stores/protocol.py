@@ -308,6 +308,13 @@ class Upkeep(Protocol):
     def wake(self, plan: Plan) -> int:
         """Lets paused documents wait again whose time has come. Those at gates are left alone: somebody decides."""
 
+    def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
+        """Writes into the journal that the work of these steps was found to be there. Answers for which documents.
+
+        `at` has the moves of each document as it was asked about: one that moved since is left alone, and so is one of
+        a closed batch.
+        """
+
     def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:
         """Answers whether a suspect is due that `claim_suspect` would give."""
 
@@ -437,7 +444,8 @@ class Decisions(Protocol):
 
         What the steps before it kept is reused, all later work is done anew. Documents that did not do all of the
         steps before it are left alone, and so are those whose items were cleaned up, unless they go to the first step.
-        With `parked` they are paused with that reason; else they wait.
+        With `parked` they are paused with that reason; else they wait. One that was paused for that reason before
+        stays on the same hold: with its error, and until the same time.
         """
 
 

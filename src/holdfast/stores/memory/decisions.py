@@ -157,7 +157,11 @@ class Decisions(Base):
     def _set_back(
         self, plan: Plan, row: DocumentRow, rewinding: Rewinding, *, to: str, parked: str, now: datetime
     ) -> DocumentRow:
-        standing = {"state": "paused", "reason": parked} if parked else {"state": "waiting", "due_at": now}
+        standing: dict[str, Any] = (
+            {"state": "paused", "reason": parked} if parked else {"state": "waiting", "due_at": now}
+        )
+        if parked and row.state == "paused" and row.reason in ("", parked):  # the same hold: its mark and end stay
+            standing |= {"error": row.error, "due_at": row.due_at}
         return self._change(
             row,
             **TAKEN_AWAY

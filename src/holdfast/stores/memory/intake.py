@@ -113,7 +113,8 @@ class Intake(Base):
         """Parks documents that stand at a step that the pipeline never had: nobody could claim them."""
         for row in list(self._tables.documents.values()):
             if row.pipeline_id == pipeline_id and row.state == "waiting" and not self._knows(row):
-                parked = self._change(row, state="paused", due_at=None, reason=lost(shape), error="")
+                at_rest = {"state": "paused", "due_at": None, "reason": lost(shape), "error": ""}
+                parked = self._change(row, **at_rest, moves=row.moves + 1)
                 detail = {"reason": lost(shape), "was": "waiting", "state": "paused"}
                 self._write_journal(parked, "pause", who="declare", now=now, detail=detail)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from holdfast.core.retry import SUSPECT
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import DocumentRow
 from holdfast.stores.protocol import Paces, Verdict
-from holdfast.stores.reclaiming import Held, Taken, judged, resolved
+from holdfast.stores.reclaiming import Held, Taken, judged, resolved, vouched
 
 
 class Upkeep(Base):
@@ -76,6 +76,7 @@ class Upkeep(Base):
             error=taken.error,
             attempts=taken.attempts,
             crashes=taken.crashes,
+            moves=row.moves + (taken.state == "paused"),
         )
         self._write_journal(changed, "reclaim", who=who, now=now, detail=taken.detail)
         return self._standing(changed)
@@ -89,6 +90,15 @@ class Upkeep(Base):
             for row in rested:
                 self._change(row, state="waiting", reason="", error="")
             return len(rested)
+
+    def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
+        now = self.now()
+        with self._writing() as tables:
+            named = [tables.documents[number] for number in sorted(at) if number in tables.documents]
+            still = [row for row in named if row.moves == at[row.id] and tables.batches[row.batch_id].state != "closed"]
+            for row in still:
+                self._write_journal(row, "verify", who=who, now=now, detail=vouched(steps))
+            return [row.id for row in still]
 
     def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:
         now = self.now()

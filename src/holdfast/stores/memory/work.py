@@ -289,7 +289,9 @@ class Work(Base):
             for (document_id, generation, _), items in tables.items.items():
                 if items:
                     latest[document_id] = max(generation, latest.get(document_id, -1))
-            return [Traces(latest.get(place[0], -1), self.extent(*place)) for place in places(plan, claims)]
+            pins = {row.id: row.plan_id for row in tables.documents.values()}
+            at = places(plan, claims)
+            return [Traces(latest.get(one[0], -1), self.extent(*one), pins.get(one[0], 0)) for one in at]
 
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int

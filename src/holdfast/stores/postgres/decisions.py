@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from holdfast.core.codec import decode_json
 from holdfast.core.model import OPEN_STATES, STATES, Plan, State
 from holdfast.stores.deciding import Deciding, after_gates, all_ids, at_gates, decisive, going_back, to_be_pinned
 from holdfast.stores.postgres.arrays import numbers, texts

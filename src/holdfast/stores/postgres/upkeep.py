@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from holdfast.core.model import Plan, Standing
+from holdfast.core.model import STATES, Plan, Standing
 from holdfast.core.orphans import Orphan, Strategy
+from holdfast.stores.deciding import Deciding
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, Base, plain
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.postgres.stories import standing
 from holdfast.stores.protocol import Paces, Verdict
-from holdfast.stores.reclaiming import Held, Taken, judged, resolved
+from holdfast.stores.reclaiming import Held, Taken, judged, resolved, vouched
 
 
 class Upkeep(Base):
@@ -58,6 +59,18 @@ class Upkeep(Base):
         if self._db.reading(lambda db: db.execute(SQL["sleeping"], asked).fetchone()) == (False,):
             return 0
         return self._db.writing(lambda db: db.execute(SQL["wake"], asked).rowcount)
+
+    def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
+        now, asked = self._now(), {"ids": numbers([*at]), "states": texts(STATES)}
+
+        def vouch(db: Db) -> list[int]:
+            db.execute(SQL["hold_batches"], asked)
+            here = [Deciding(*row) for row in db.execute(SQL["deciding"], asked).fetchall()]
+            still = [one.id for one in here if one.moves == at[one.id]]
+            self._write_journal(db, [(document_id, "verify", who, vouched(steps)) for document_id in still], now)
+            return still
+
+        return self._db.writing(vouch)
 
     def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:
         asked = {

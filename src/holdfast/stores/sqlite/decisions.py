@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlite3 import Connection
 from typing import Any
 
-from holdfast.core.codec import encode_json
+from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.model import OPEN_STATES, STATES, Plan, State
 from holdfast.stores.deciding import Deciding, after_gates, all_ids, at_gates, decisive, going_back, to_be_pinned
 from holdfast.stores.rewinds import Rewinding, orders_of

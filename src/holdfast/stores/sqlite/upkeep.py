@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from sqlite3 import Connection
 
 from holdfast.core.codec import encode_json
-from holdfast.core.model import Plan, Standing
+from holdfast.core.model import STATES, Plan, Standing
 from holdfast.core.orphans import Orphan, Strategy
+from holdfast.stores.deciding import Deciding
 from holdfast.stores.protocol import Paces, Verdict
-from holdfast.stores.reclaiming import NOTHING, Held, Taken, judged, resolved
+from holdfast.stores.reclaiming import NOTHING, Held, Taken, judged, resolved, vouched
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, micros
 from holdfast.stores.sqlite.stories import standing
 
@@ -66,6 +67,16 @@ class Upkeep(Base):
                 return 0
         with self._db.writing() as db:
             return db.execute(SQL["wake"], asked).rowcount
+
+    def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
+        now = self._now()
+        asked = {"ids": encode_json([*at]), "states": encode_json(STATES)}
+        with self._db.writing() as db:
+            here = [Deciding(*row) for row in db.execute(SQL["deciding"], asked).fetchall()]
+            still = [one.id for one in here if one.moves == at[one.id]]
+            for document_id in still:
+                self._write_journal(db, document_id, "verify", who=who, now=now, detail=vouched(steps))
+        return still
 
     def suspects_due(self, plan: Plan, *, batch: str | None = None) -> bool:
         with self._db.reading() as db:

@@ -77,6 +77,7 @@ from holdfast.testing.conformance.operators import (  # noqa: E402
     HoldConformance,
     OperatorConformance,
     ReviewConformance,
+    VouchConformance,
 )
 from holdfast.testing.conformance.orphans import (  # noqa: E402
     CauseConformance,
@@ -141,6 +142,7 @@ class StoreConformance(
     RedriveConformance,
     WakeConformance,
     HoldConformance,
+    VouchConformance,
     EveryDecisionConformance,
     OperatorConformance,
     ReviewConformance,
@@ -217,6 +219,7 @@ __all__ = [
     "SurveyConformance",
     "SuspectConformance",
     "ThisOneConformance",
+    "VouchConformance",
     "WakeConformance",
     "WhichConformance",
     "WorkerConformance",

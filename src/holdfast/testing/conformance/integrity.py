@@ -81,6 +81,14 @@ class IntegrityConformance(Conformance):
         assert desk.verbs(claim) == ["release", "pause"]
         self.mend(desk, claim)
 
+    def test_that_parking_has_a_number_of_its_own(self, desk: Desk) -> None:
+        claim = _put_back(desk)
+        seen = {claim.document_id: desk.standing().checkpoint.moves}
+        self.corrupt(desk.store, claim.document_id, step_id=4711)
+        desk.store.declare(desk.shape)
+        assert desk.store.reject([*seen], at=seen, who="eve", reason="an old list") == []
+        self.mend(desk, claim)
+
     def test_a_step_of_another_pipeline_is_one_that_it_never_had(self, desk: Desk, gated: Desk) -> None:
         claim = _put_back(desk)
         self.corrupt(desk.store, claim.document_id, step_id=gated.plan.step_ids["read"])
@@ -116,14 +124,16 @@ class IntegrityConformance(Conformance):
     def test_what_is_kept_is_found_whatever_the_checkpoint_says(self, desk: Desk) -> None:
         desk.submit("a", "b")
         claim, other = desk.claim()
-        assert desk.store.traces(desk.plan, [claim]) == [Traces(-1, 0)]
+        pin = desk.plan.plan_id
+        assert desk.store.traces(desk.plan, [claim]) == [Traces(-1, 0, pin)]
         items = [Item("extract", place, "1") for place in range(3)]
         move = desk.within(claim, 3, items=items)
         assert desk.commit(move) == [ACCEPTED]
         within = replace(claim, checkpoint=move.after)
         past = desk.advance(within)
         claims = [other, within, past]
-        assert desk.store.traces(desk.plan, claims) == [Traces(-1, 0), Traces(0, 3), Traces(0, 0)]
+        pin = desk.plan.plan_id
+        assert desk.store.traces(desk.plan, claims) == [Traces(-1, 0, pin), Traces(0, 3, pin), Traces(0, 0, pin)]
         assert desk.store.traces(desk.plan, []) == []
 
     def test_items_of_a_later_generation_leave_traces(self, desk: Desk) -> None:
@@ -131,7 +141,8 @@ class IntegrityConformance(Conformance):
         assert desk.store.rewind(desk.plan, claim, to="extract", who="ann", reason="anew")
         again = rewound(claim, to="extract", before=[])
         desk.keep(again, "1", "2")
-        assert desk.store.traces(desk.plan, [claim, again]) == [Traces(1, 1), Traces(1, 2)]
+        pin = desk.plan.plan_id
+        assert desk.store.traces(desk.plan, [claim, again]) == [Traces(1, 1, pin), Traces(1, 2, pin)]
 
     def mend(self, desk: Desk, claim: Claim) -> None:
         """Puts a lost document back by hand: a step that is unknown is counted at none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.model import Checkpoint, State
 from holdfast.core.moves import LOST
@@ -171,7 +172,19 @@ class LivenessConformance(Conformance):
         assert orphan.reason == "kept for review: worker ann is gone"
         assert desk.store.wake(desk.plan) == 0
         assert desk.store.resume(desk.plan, [claim.document_id], who="cat", reason="it was the machine")
-        assert desk.claim_one(worker=desk.enlist("bob")).checkpoint == claim.checkpoint
+        place = replace(claim.checkpoint, moves=claim.checkpoint.moves + 1)
+        assert desk.claim_one(worker=desk.enlist("bob")).checkpoint == place
+
+    def test_each_orphan_that_workers_keep_for_a_person_is_a_parking_of_its_own(self, desk: Desk) -> None:
+        desk.take_in()
+        (first,) = desk.reclaim(gone=[desk.worker.id], verdict=lambda *_: ("paused", SECOND))
+        seen = {first.id: first.checkpoint.moves}
+        assert desk.store.resume(desk.plan, [*seen], at=seen, who="cat", reason="it was the machine")
+        bob = desk.enlist("bob")
+        desk.claim_one(worker=bob)
+        desk.reclaim(gone=[bob.id], verdict=lambda *_: ("paused", SECOND))
+        assert desk.store.resume(desk.plan, [*seen], at=seen, who="eve", reason="an old list") == []
+        assert desk.store.reject([*seen], at=seen, who="eve", reason="an old list") == []
 
     def test_a_verdict_may_let_an_orphan_wait(self, desk: Desk) -> None:
         desk.take_in()

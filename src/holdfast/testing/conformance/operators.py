@@ -388,3 +388,57 @@ class HoldConformance(Conformance):
     def test_the_plan_is_looked_up_without_declaring_it(self, desk: Desk) -> None:
         assert desk.store.plan("papers") == desk.plan
         assert desk.store.plan("letters") is None
+
+    @pytest.mark.parametrize("said", ["legal hold", ""])
+    def test_a_rewind_that_keeps_a_hold_keeps_its_mark_and_its_end(
+        self, gated: Desk, clock: ManualClock, said: str
+    ) -> None:
+        gated.submit("a")
+        ids, until = [gated.standing().id], clock() + SECOND
+        gated.store.pause(ids, who="counsel", reason=said, until=until)
+        assert gated.store.rewind_to(gated.plan, ids, to="read", parked="legal hold", **WHO) == ids
+        here = gated.standing()
+        assert (here.state, here.reason, here.error, here.due_at) == ("paused", "legal hold", ON_HOLD, until)
+
+    def test_a_rewind_that_parks_for_another_reason_ends_the_hold(self, gated: Desk, clock: ManualClock) -> None:
+        gated.submit("a")
+        ids = [gated.standing().id]
+        gated.store.pause(ids, who="counsel", reason="legal hold", until=clock() + SECOND)
+        assert gated.store.rewind_to(gated.plan, ids, to="read", parked="to be looked at", **WHO) == ids
+        here = gated.standing()
+        assert (here.state, here.reason, here.error, here.due_at) == ("paused", "to be looked at", "", None)
+
+    def test_a_rewind_that_lets_it_wait_ends_the_hold(self, gated: Desk, clock: ManualClock) -> None:
+        gated.submit("a")
+        ids = [gated.standing().id]
+        gated.store.pause(ids, who="counsel", reason="", until=clock() + SECOND)
+        assert gated.store.rewind_to(gated.plan, ids, to="read", **WHO) == ids
+        assert (gated.standing().state, gated.standing().error, gated.standing().due_at) == ("waiting", "", clock())
+
+
+class VouchConformance(Conformance):
+    """Work that was found to be there is a line in the journal, and nothing else."""
+
+    def test_what_was_found_is_a_line_in_the_journal(self, desk: Desk) -> None:
+        claim = desk.keep(desk.take_in(), "1")
+        desk.give_back(claim, verb="release", costs="nothing")
+        here = desk.standing()
+        assert desk.store.vouch({here.id: here.checkpoint.moves}, steps=["extract", "chunk"], who="cat") == [here.id]
+        line = desk.store.journal(here.id)[-1]
+        assert (line.verb, line.who, line.step, line.at) == ("verify", "cat", "extract", desk.clock())
+        assert line.detail == {"reason": "the work of extract, chunk is there", "steps": ["extract", "chunk"]}
+        assert desk.standing() == here
+
+    def test_nobody_vouches_for_a_document_that_moved(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        desk.keep(claim, "1")
+        assert desk.store.vouch({claim.document_id: 0, 4711: 0}, steps=["extract"], who="cat") == []
+        assert desk.verbs(claim) == []
+
+    def test_nobody_vouches_for_a_document_of_a_closed_batch(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        desk.finish(claim)
+        moves = desk.standing().checkpoint.moves
+        close_batch(desk, "march")
+        assert desk.store.vouch({claim.document_id: moves}, steps=["extract"], who="cat") == []
+        assert desk.verbs(claim) == []

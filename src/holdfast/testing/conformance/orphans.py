@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.causes import Cause
 from holdfast.core.model import Checkpoint, Failure, State, Worker
@@ -163,7 +164,8 @@ class ResolveConformance(Conformance):
         (here,) = desk.store.resolve_orphans([orphan], strategy=strategy, who="cat", reason="it burns")
         assert here == desk.standing()
         assert (here.state, here.holder, here.error) == (state, "", "WorkerGone")
-        assert here.checkpoint == orphan.standing.checkpoint
+        was = orphan.standing.checkpoint
+        assert here.checkpoint == replace(was, moves=was.moves + (state == "paused"))
         assert here.due_at == (here.submitted_at if state == "waiting" else None)
         said = f"{orphan.why} (it burns)"
         assert here.reason == (f"kept for review: {said}" if state == "paused" else said)
@@ -182,6 +184,17 @@ class ResolveConformance(Conformance):
             "attempts": 0,
             "crashes": 1,
         }
+
+    def test_each_orphan_that_is_kept_for_review_is_a_parking_of_its_own(self, desk: Desk) -> None:
+        _resolve(desk, _orphaned(desk), strategy="review")
+        seen = {desk.standing().id: desk.standing().checkpoint.moves}
+        assert desk.store.resume(desk.plan, [*seen], at=seen, who="cat", reason="it was the machine")
+        desk.claim_one(worker=desk.enlist("dan"))
+        desk.clock.advance(GRACE + INSTANT)
+        _resolve(desk, *_scan(desk), strategy="review")
+        assert desk.store.resume(desk.plan, [*seen], at=seen, who="eve", reason="an old list") == []
+        assert desk.store.reject([*seen], at=seen, who="eve", reason="an old list") == []
+        assert desk.standing().state == "paused"
 
     def test_without_a_reason_the_finding_is_the_reason(self, desk: Desk) -> None:
         orphan = _orphaned(desk)

@@ -1,8 +1,12 @@
 -- Documents go back to a step, as a new generation that reuses what the steps before kept; whoever holds one loses it.
 -- What a document that was done kept is served until it is done again.
+-- A hold that stays the same keeps its mark and its end.
 update hf_document d
-   set state = %(state)s, due_at = case when %(state)s = 'waiting' then coalesce(%(now)s::timestamptz, now()) end,
-       reason = %(parked)s, error = '', accepted_by = null, worker_id = null, deadline_at = null, attempts = 0,
+   set state = %(state)s,
+       due_at = case when %(state)s = 'waiting' then coalesce(%(now)s::timestamptz, now())
+                     when state = 'paused' and reason in ('', %(parked)s) then due_at end,
+       error = case when %(state)s = 'paused' and state = 'paused' and reason in ('', %(parked)s) then error else '' end,
+       reason = %(parked)s, accepted_by = null, worker_id = null, deadline_at = null, attempts = 0,
        crashes = 0, fence = fence + 1, generation = generation + 1, moves = moves + 1,
        plan_id = coalesce(%(plan_id)s::bigint, plan_id), step_id = %(step_id)s, cursor = null,
        moved_at = coalesce(%(now)s::timestamptz, now()), cleaned_at = null, reuses = %(reuses)s::json,
