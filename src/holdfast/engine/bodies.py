@@ -67,7 +67,6 @@ class StepsDone:
     """Says which steps documents of another plan did, so that nobody asks about the others. Asks once for each plan."""
 
     def __init__(self, pipeline: Pipeline, store: Store, plan: Plan) -> None:
-        self._pipeline = pipeline
         self._store = store
         self._known: dict[int, frozenset[str] | None] = {plan.plan_id: None}
         self._is_asked = any(step.verify_body is not None for step in pipeline.steps)
@@ -77,9 +76,8 @@ class StepsDone:
         if traces is None or not self._is_asked:
             return None
         if traces.plan_id not in self._known:
-            shape, renamed = self._store.shape_of(traces.plan_id), self._pipeline.shape().renamed
-            names = shape.names if shape else ()
-            self._known[traces.plan_id] = frozenset(renamed.get(name, name) for name in names)
+            shape = self._store.shape_of(traces.plan_id)
+            self._known[traces.plan_id] = frozenset(shape.names if shape else ())
         return self._known[traces.plan_id]
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.core.batches import (
     MOST_LISTED,
+    NAMED,
     BatchReport,
     Closing,
     Counted,
@@ -168,7 +169,8 @@ class Batches(Base):
         found = self._census(plan.pipeline, batch, now)
         dead = [row for row in self._rows(batch) if row.state == "dead" and row.accepted_by is None]
         missing = [] if found.balances else self._missing(batch)
-        refuse_to_close(found, tolerate=tolerate, dead=[row.key for row in sorted(dead, key=_by_id)], missing=missing)
+        named = [row.key for row in sorted(dead, key=_by_id)][:NAMED]
+        refuse_to_close(found, tolerate=tolerate, dead=named, missing=missing)
         by = by_tolerance(tolerate)
         for row in sorted(dead, key=_by_id):
             accepted = self._change(row, accepted_by=by)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.batches import NOTHING_YET, Cleaned
-from holdfast.core.errors import StoreError, UnknownDocument
+from holdfast.core.errors import BatchSealed, UnknownDocument
 from holdfast.core.model import Aside, Balance, Failure, Item, NewDocument
 from holdfast.core.moves import LOST
 from holdfast.stores.protocol import Store
@@ -169,7 +169,7 @@ class CleanupConformance(Conformance):
         sealed(desk, done="a")
         close(desk)
         clean_closed(desk)
-        with pytest.raises(StoreError, match="is closed"):
+        with pytest.raises(BatchSealed, match="is closed"):
             desk.submit("a")
         assert desk.balance("march") == Balance(1, done=1)
 
@@ -389,7 +389,7 @@ class CleanupRaceConformance(Conformance):
                 else:
                     desk.store.seal("papers", batch, who="cat")
                     close(desk, batch)
-            except StoreError:
+            except BatchSealed:
                 return "refused"
             except Exception as error:  # noqa: BLE001
                 return type(error).__name__
