@@ -161,7 +161,7 @@ def _dead_letter(one: DeadLetter) -> list[str]:
     mark = f"<br><small>content {escape(one.fingerprint)}</small>" if one.fingerprint else ""
     return [
         f"{_path(one.key)}{mark}",
-        f"{escape(one.reason or one.error)}<br><small>{escape(one.error)}{where}, {_day(one.moved_at)}</small>",
+        f"{escape(one.reason or one.error)}<br><small>{escape(one.error)}{where}, {_day(one.died_at)}</small>",
         f"{one.attempts:,}{crashes}",
         escape(one.accepted_by) or "<small>nobody</small>",
     ]

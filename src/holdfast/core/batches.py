@@ -98,7 +98,7 @@ class DeadLetter(Struct, frozen=True):
     crashes: int
     fingerprint: str
     accepted_by: str
-    moved_at: datetime
+    died_at: datetime
 
 
 class BatchReport(Struct, frozen=True, kw_only=True):

@@ -312,7 +312,7 @@ class ReportConformance(Conformance):
         died = desk.clock()
         desk.clock.advance(5 * SECOND)
         (letter,) = desk.store.report("papers", "march").dead_letters
-        assert letter.moved_at == died
+        assert letter.died_at == died
 
     def test_a_report_says_what_became_of_every_dead_letter(self, desk: Desk) -> None:
         sealed(desk, done="a", dead="b")
@@ -325,7 +325,7 @@ class ReportConformance(Conformance):
             "ValueError: not a page",
         )
         assert (dead.attempts, dead.crashes, dead.fingerprint) == (1, 0, "f1")
-        assert (dead.accepted_by, dead.moved_at) == ("tolerance of 100%", desk.standing("b").moved_at)
+        assert (dead.accepted_by, dead.died_at) == ("tolerance of 100%", desk.standing("b").moved_at)
 
     def test_a_report_has_versions_times_and_workers(self, desk: Desk) -> None:
         sealed(desk, done="a")
