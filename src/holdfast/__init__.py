@@ -28,13 +28,13 @@ from holdfast.core.step import At, Step
 from holdfast.engine.api import drain, submit, verify, work
 from holdfast.engine.api import opened as open  # noqa: A004 - `holdfast.open` reads as what it does
 from holdfast.engine.budget import Budget
-from holdfast.engine.findings import Finding, Verification
 from holdfast.engine.report import Report
 
 if TYPE_CHECKING:
     from holdfast.engine.closing import close
     from holdfast.engine.explain import Explanation, explain
     from holdfast.engine.explain_batch import explain_batch
+    from holdfast.engine.findings import Finding, Verification
 
 __all__ = [
     "At",
@@ -82,6 +82,8 @@ _LATE = {
     "Explanation": "holdfast.engine.explain",
     "explain": "holdfast.engine.explain",
     "explain_batch": "holdfast.engine.explain_batch",
+    "Finding": "holdfast.engine.findings",
+    "Verification": "holdfast.engine.findings",
 }
 """What is imported when it is asked for: workers start without it."""
 

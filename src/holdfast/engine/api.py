@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from holdfast.core.codec import checked_json
 from holdfast.core.errors import HoldfastError
@@ -16,12 +16,14 @@ from holdfast.core.model import NewDocument, Receipt
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.budget import Budget, stopping_on_signals
 from holdfast.engine.events import Listener
-from holdfast.engine.findings import Verification
 from holdfast.engine.report import Report
 from holdfast.engine.settings import How, Settings
-from holdfast.engine.worker import Worker
 from holdfast.stores import open_store
 from holdfast.stores.protocol import Store, Which
+
+if TYPE_CHECKING:
+    from holdfast.engine.findings import Verification
+    from holdfast.engine.worker import Worker
 
 SLICE = 1000
 """How many documents are submitted in one transaction."""
@@ -73,7 +75,7 @@ def drain(
     The keywords are those of `work`.
     """
     limits = _limits(budget)
-    worker = Worker(pipeline, store, settings=Settings(**how), budget=limits, listeners=listeners)
+    worker = _worker(pipeline, store, budget=limits, listeners=listeners, **how)
     with stopping_on_signals(limits):
         return worker.drain()
 
@@ -97,7 +99,7 @@ def work(
     listeners    functions that are called with every event of the engine
     """
     limits = _limits(budget)
-    worker = Worker(pipeline, store, settings=Settings(**how), budget=limits, listeners=listeners)
+    worker = _worker(pipeline, store, budget=limits, listeners=listeners, **how)
     with stopping_on_signals(limits):
         return worker.work()
 
@@ -129,6 +131,15 @@ def verify(
 
     which: Which = {"batch": batch, "key": key}
     return verify_documents(pipeline, store, which, sample=sample, seed=seed, who=who, threads=threads)
+
+
+def _worker(
+    pipeline: Pipeline, store: Store, *, budget: Budget, listeners: Sequence[Listener], **how: Unpack[How]
+) -> Worker:
+    """Makes a worker. Whoever only submits, or looks, does without all that it needs."""
+    from holdfast.engine.worker import Worker
+
+    return Worker(pipeline, store, settings=Settings(**how), budget=budget, listeners=listeners)
 
 
 def _limits(budget: Budget | timedelta | None) -> Budget:
