@@ -16,16 +16,19 @@ import pytest
 _PARTS = (
     "base",
     "batches",
+    "causes",
     "claims",
     "cleanup",
     "commits",
     "decisions",
     "effects",
     "endings",
+    "exchanges",
     "history",
     "intake",
     "integrity",
     "kept",
+    "known_plans",
     "ledger",
     "limits",
     "liveness",
@@ -34,9 +37,13 @@ _PARTS = (
     "pins",
     "plans",
     "races",
+    "retention",
+    "reviews",
     "rewinds",
     "served",
+    "vouching",
     "which",
+    "workers",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
@@ -48,12 +55,11 @@ from holdfast.testing.conformance.batches import (  # noqa: E402
     ReportConformance,
     SealConformance,
 )
+from holdfast.testing.conformance.causes import CauseConformance  # noqa: E402
 from holdfast.testing.conformance.claims import AttemptConformance, ClaimConformance, SuspectConformance  # noqa: E402
 from holdfast.testing.conformance.cleanup import (  # noqa: E402
-    BlobConformance,
     CleanupConformance,
     CleanupRaceConformance,
-    RetentionConformance,
 )
 from holdfast.testing.conformance.commits import CheckConformance, CommitConformance, FenceConformance  # noqa: E402
 from holdfast.testing.conformance.decisions import (  # noqa: E402
@@ -69,24 +75,19 @@ from holdfast.testing.conformance.history import PaceConformance, SurveyConforma
 from holdfast.testing.conformance.intake import ChangeConformance, IntakeConformance  # noqa: E402
 from holdfast.testing.conformance.integrity import IntegrityConformance, ThisOneConformance  # noqa: E402
 from holdfast.testing.conformance.kept import AsideConformance, KeptConformance  # noqa: E402
+from holdfast.testing.conformance.known_plans import JudgementConformance, KnownPlanConformance  # noqa: E402
 from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
 from holdfast.testing.conformance.limits import LimitConformance  # noqa: E402
 from holdfast.testing.conformance.liveness import LivenessConformance  # noqa: E402
 from holdfast.testing.conformance.operators import (  # noqa: E402
     EveryDecisionConformance,
-    HoldConformance,
     OperatorConformance,
-    ReviewConformance,
-    VouchConformance,
 )
 from holdfast.testing.conformance.orphans import (  # noqa: E402
-    CauseConformance,
     OrphanConformance,
     ResolveConformance,
 )
 from holdfast.testing.conformance.pins import (  # noqa: E402
-    JudgementConformance,
-    KnownPlanConformance,
     MovedPinConformance,
     PinConformance,
 )
@@ -97,8 +98,11 @@ from holdfast.testing.conformance.plans import (  # noqa: E402
     ShapeConformance,
 )
 from holdfast.testing.conformance.races import RaceConformance  # noqa: E402
+from holdfast.testing.conformance.retention import BlobConformance, RetentionConformance  # noqa: E402
+from holdfast.testing.conformance.reviews import HoldConformance, ReviewConformance  # noqa: E402
 from holdfast.testing.conformance.rewinds import RewindConformance  # noqa: E402
 from holdfast.testing.conformance.served import RewindToConformance, ServedConformance  # noqa: E402
+from holdfast.testing.conformance.vouching import VouchConformance  # noqa: E402
 from holdfast.testing.conformance.which import WhichConformance  # noqa: E402
 from holdfast.testing.conformance.workers import WorkerConformance  # noqa: E402
 
