@@ -16,6 +16,7 @@ import pytest
 _PARTS = (
     "base",
     "batches",
+    "books",
     "causes",
     "claims",
     "cleanup",

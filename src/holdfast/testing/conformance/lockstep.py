@@ -18,29 +18,25 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 
-from holdfast.core.batches import Cleaned
-from holdfast.core.causes import Holder
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import (
     Aside,
     Checkpoint,
     Claim,
-    Entry,
     Failure,
     Item,
     NewDocument,
     Plan,
-    Standing,
     State,
     Worker,
 )
-from holdfast.core.moves import Accepted, Ending, Move, Refused, Tx, rewound
+from holdfast.core.moves import Accepted, Ending, Move, Tx, rewound
 from holdfast.core.orphans import STRATEGIES, Orphan
-from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape, StepShape
-from holdfast.stores.protocol import Store, Which
+from holdfast.stores.protocol import Store
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance.base import LEASE
+from holdfast.testing.conformance.books import books, cleaned_alike, plain
 
 SHAPES = (
     Shape("papers", (StepShape("read", "stream"), StepShape("look", "gate"), StepShape("file", "value"))),
@@ -102,15 +98,6 @@ VERBS = (
 )
 """How often each verb comes, so that documents get somewhere."""
 
-MEANT: Sequence[Which] = (
-    {"batch": "march", "state": "dead"},
-    {"key": "[a-c]"},
-    {"key": "*", "step": "file"},
-    {"key": "?", "accepted": True},
-    {"text": "WHY", "idle": timedelta(seconds=10)},
-    {"error": "E", "accepted": False},
-)
-"""Questions that are asked after every verb."""
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -155,7 +142,7 @@ class Lockstep(RuleBasedStateMachine):
             except HoldfastError as error:
                 answer = error
             answers.append(answer)
-            said.append(_plain(answer))
+            said.append(plain(answer))
         for other in said[1:]:
             assert other == said[0]
         return answers
@@ -215,7 +202,7 @@ class Lockstep(RuleBasedStateMachine):
         retention: dict[str, Any] = {"older": older, "with_errors": draw(st.booleans())}
         self.both(lambda _, store: store.count_closed("papers", batch))
         self.both(lambda _, store: store.count_finished("papers", batch, **retention))
-        self.both(lambda _, store: _cleaned(store.cleanup_finished("papers", batch, **how, **retention)))
+        self.both(lambda _, store: cleaned_alike(store.cleanup_finished("papers", batch, **how, **retention)))
         for _ in range(2):  # the manifest goes first
             self.both(lambda _, store: store.cleanup_closed("papers", batch, **how).documents >= 0)
         self.both(lambda _, store: store.count_workers(older=older))
@@ -406,64 +393,7 @@ class Lockstep(RuleBasedStateMachine):
     @invariant()
     def the_books_are_the_same(self) -> None:
         if self.workers:
-            self.both(self._books)
-
-    def _books(self, n: int, store: Store) -> Any:
-        plan = self.plans[n][-1]
-        standings = store.standings("papers")
-        assert all(batch.balance.balances for batch in store.batches("papers"))
-        return (
-            store.batches("papers"),
-            store.balance("papers"),
-            standings,
-            {
-                (one.batch, one.key): [
-                    list(store.items(one.id)),
-                    list(store.served(one.id)),
-                    store.outputs(one.id),
-                    store.asides(one.id),
-                    store.journal(one.id),
-                ]
-                for one in standings
-            },
-            store.workers(),
-            store.next_due(plan),
-            store.running(plan),
-            [store.count("papers", **which) for which in MEANT],
-            [len(store.undecided(plan, gate)) for gate in plan.gates],
-            len(store.lost([one.claims[n] for one in self.held])),
-            store.suspects_due(plan),
-            store.suspects_due(plan, batch="march"),
-            store.shape("papers"),
-            store.orphans("papers", grace=LEASE),
-            store.causes("papers"),
-            store.holders("papers"),
-            [key for _, key in store.inside("papers", "file")],
-            [(store.ahead(one.id), store.holder(one.id)) for one in standings],
-            _survey(store),
-            store.paces("papers"),
-            store.plans("papers"),
-            store.plans("papers", batch="april"),
-            store.census("papers"),
-            [store.missing("papers", batch.name) for batch in store.batches("papers")],
-            [store.report("papers", batch.name) for batch in store.batches("papers")],
-            [_told(store.batch_journal("papers", batch.name)) for batch in store.batches("papers")],
-            [store.find(key) for key in "ab"],
-        )
-
-
-def _survey(store: Store) -> Any:
-    seen = store.survey("papers")
-    return sorted(seen.documents.items(), key=str), sorted(seen.dead.items()), seen.oldest_due, seen.orphans
-
-
-def _cleaned(cleaned: Cleaned) -> dict[str, int]:
-    """A memory store counts items where the others count rows of them, so slices may be cut elsewhere."""
-    return cleaned.counts()
-
-
-def _told(lines: Sequence[Entry]) -> list[Any]:
-    return [(line.verb, line.who, line.at) for line in lines]
+            self.both(lambda n, store: books(store, self.plans[n][-1], [one.claims[n] for one in self.held]))
 
 
 def _document(held: Held) -> int:
@@ -472,33 +402,6 @@ def _document(held: Held) -> int:
 
 def _broken(_tx: Tx) -> None:
     raise RuntimeError("broken")
-
-
-def _plain(answer: Any) -> Any:
-    """Takes away what may differ between stores: the numbers they give, and the classes of databases' errors."""
-    if isinstance(answer, Standing):
-        return replace(answer, id=0, plan_id=0)
-    if isinstance(answer, Orphan):
-        return replace(answer, standing=_plain(answer.standing))
-    if isinstance(answer, Holder):
-        return replace(answer, worker=_plain(answer.worker))
-    if isinstance(answer, KnownPlan):
-        return replace(answer, plan_id=0)
-    if isinstance(answer, Worker):
-        return replace(answer, id=0)
-    if isinstance(answer, Claim):
-        return replace(answer, document_id=0)
-    if isinstance(answer, Plan):
-        return answer.pipeline, list(answer.step_ids)
-    if isinstance(answer, Refused):
-        return "refused", str(answer.error) if isinstance(answer.error, RuntimeError) else "by the database"
-    if isinstance(answer, HoldfastError):
-        return type(answer), str(answer)
-    if isinstance(answer, list | tuple):
-        return [_plain(one) for one in answer]
-    if isinstance(answer, dict):
-        return {key: _plain(value) for key, value in answer.items()}
-    return answer
 
 
 def lockstep(
