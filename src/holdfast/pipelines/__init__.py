@@ -1,0 +1,1 @@
+"""Ready pipelines: used as they are, or as a beginning."""

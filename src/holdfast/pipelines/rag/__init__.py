@@ -1,0 +1,1 @@
+"""Document search: from files to answers, resumable at every page."""
