@@ -1,0 +1,8 @@
+"""Where documents come from: folders, files, globs and URLs, looked through and fetched."""
+
+from holdfast.pipelines.rag.sources.fetch import hash_of, local_copy
+from holdfast.pipelines.rag.sources.limits import Limits
+from holdfast.pipelines.rag.sources.listing import listing
+from holdfast.pipelines.rag.sources.source import Missed, Seen, Source, SourceRefused, source_of
+
+__all__ = ["Limits", "Missed", "Seen", "Source", "SourceRefused", "hash_of", "listing", "local_copy", "source_of"]
