@@ -63,7 +63,7 @@ def compare(
 
     `looked_at` is when looking began. `missed` is read at the end: what could not be looked at is not called deleted.
     A file that got other content with the same size and the same time, later than two seconds after it was looked at,
-    is taken as unchanged, as rsync and git would.
+    is taken as unchanged, as rsync would.
     """
     return _Comparison(known, hash_of, looked_at).run(seen, missed)
 

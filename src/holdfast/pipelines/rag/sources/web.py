@@ -45,10 +45,12 @@ def fetch_page(url: str, into: BinaryIO, *, allow_private: bool = False, limits:
         fetching = _Fetching(client, url, into, deadline)
         for tries_left in range(limits.resumptions, -1, -1):
             try:
-                return fetching.go_on()
+                fetching.go_on()
             except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
                 if not tries_left:
                     raise RetryLater(f"the connection to {url} broke: {error}", after=limits.later) from error
+            else:
+                break
 
 
 class _Fetching:

@@ -1,0 +1,172 @@
+"""Folders, files and globs are looked through in one order, and nothing in them stops the rest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.pipelines.rag.sources import Missed, SourceRefused, listing, source_of
+
+
+def write(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+
+
+def keys(word: str | Path, *ignore: str, recursive: bool = True) -> list[str]:
+    return [seen.key for seen in listing(source_of(str(word)), ignore=ignore, recursive=recursive, report=_never)]
+
+
+def _never(missed: Missed) -> None:
+    pytest.fail(f"{missed}")
+
+
+def looked(root: Path) -> tuple[list[str], list[Missed]]:
+    missed: list[Missed] = []
+    return [seen.key for seen in listing(source_of(str(root)), report=missed.append)], missed
+
+
+def test_keys_are_paths_below_the_root_with_forward_slashes(tmp_path: Path) -> None:
+    write(tmp_path, "b.txt", "a.txt", "sub/deep/c.txt", "sub/a.txt", "aaa/z.txt")
+    assert keys(tmp_path) == ["a.txt", "b.txt", "aaa/z.txt", "sub/a.txt", "sub/deep/c.txt"]
+
+
+def test_a_file_is_seen_as_it_is(tmp_path: Path) -> None:
+    write(tmp_path, "sub/a.txt")
+    os.utime(tmp_path / "sub/a.txt", ns=(5, 1_700_000_000_123_456_789))
+    (seen,) = listing(source_of(str(tmp_path)))
+    assert (seen.size, seen.mtime_ns) == (9, 1_700_000_000_123_456_789)
+    assert Path(seen.location) == tmp_path / "sub" / "a.txt"
+
+
+def test_a_single_file_goes_by_its_name_and_is_never_left_out(tmp_path: Path) -> None:
+    write(tmp_path, ".hidden.tmp")
+    assert keys(tmp_path / ".hidden.tmp", "*") == [".hidden.tmp"]
+
+
+def test_without_recursion_only_the_folder_itself_counts(tmp_path: Path) -> None:
+    write(tmp_path, "a.txt", "sub/b.txt")
+    assert keys(tmp_path, recursive=False) == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*.pdf", ["a.pdf"]),
+        ("**/*.pdf", ["a.pdf", "x/b.pdf", "x/y/c.pdf"]),
+        ("x/*.pdf", ["b.pdf"]),
+        ("*/*.pdf", ["x/b.pdf"]),
+        ("?.[pt][dx][ft]", ["a.pdf", "a.txt"]),
+        ("**", ["a.pdf", "a.txt", "x/b.pdf", "x/y/c.pdf"]),
+    ],
+)
+def test_a_glob_gives_what_it_matches(tmp_path: Path, pattern: str, found: list[str]) -> None:
+    write(tmp_path, "a.pdf", "a.txt", "x/b.pdf", "x/y/c.pdf", ".hidden/d.pdf")
+    assert keys(f"{tmp_path}/{pattern}") == found
+
+
+def test_a_file_whose_name_looks_like_a_glob_is_that_file(tmp_path: Path) -> None:
+    write(tmp_path, "paper[1].pdf", "paper1.pdf")
+    assert keys(tmp_path / "paper[1].pdf") == ["paper[1].pdf"]
+
+
+def test_a_file_url_is_the_path_it_names(tmp_path: Path) -> None:
+    write(tmp_path, "with space.txt")
+    assert keys((tmp_path / "with space.txt").as_uri()) == ["with space.txt"]
+    assert keys(f"file:{tmp_path}") == ["with space.txt"]
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("nowhere.pdf", "there is no file or folder"),
+        ("nowhere/*.pdf", "there is no folder nowhere"),
+        ("file://server/share/a.pdf", "names the machine server"),
+        ("https://me:secret@example.org/a.pdf", "has a password in it"),
+        ("simplecache::https://example.org/a.pdf", "there is no file or folder"),
+        ("zip://a.pdf::http://127.0.0.1/a.zip", "chains several places"),
+        ("https:///a.pdf", "names no host"),
+    ],
+)
+def test_what_cannot_be_a_source_is_refused(word: str, why: str) -> None:
+    with pytest.raises(SourceRefused, match=why) as refused:
+        source_of(word)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_link_to_a_file_is_followed_and_a_loop_is_not(tmp_path: Path) -> None:
+    write(tmp_path, "real.txt", "sub/b.txt")
+    (tmp_path / "link.txt").symlink_to("real.txt")
+    (tmp_path / "sub" / "up").symlink_to(tmp_path)
+    (tmp_path / "self").symlink_to("self")
+    (tmp_path / "nowhere").symlink_to("gone")
+    found, missed = looked(tmp_path)
+    assert found == ["link.txt", "real.txt", "sub/b.txt"]
+    assert {one.key: one.why.partition(";")[0] for one in missed} == {
+        "nowhere": "a link that leads nowhere",
+        "self": "the file cannot be looked at: Too many levels of symbolic links",
+        "sub/up": "a link to a folder",
+    }
+
+
+def test_what_is_no_file_is_passed_over(tmp_path: Path) -> None:
+    write(tmp_path, "a.txt")
+    os.mkfifo(tmp_path / "pipe")
+    assert keys(tmp_path) == ["a.txt"]
+    with pytest.raises(SourceRefused, match="neither a file nor a folder"):
+        keys(tmp_path / "pipe")
+
+
+def test_a_name_that_is_not_utf8_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None:
+    write(tmp_path, "a.txt", "grüße.txt")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff.txt")).write_text("x")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/sub\xff")).mkdir()
+    found, missed = looked(tmp_path)
+    assert found == ["a.txt", "grüße.txt"]
+    assert {one.key for one in missed} == {"b\\xff.txt", "sub\\xff/"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_a_folder_that_cannot_be_read_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None:
+    write(tmp_path, "a.txt", "closed/b.txt", "open/c.txt")
+    (tmp_path / "closed").chmod(0)
+    found, missed = looked(tmp_path)
+    (tmp_path / "closed").chmod(0o700)
+    assert found == ["a.txt", "open/c.txt"]
+    assert [one.key for one in missed] == ["closed/"]
+
+
+def test_a_folder_too_deep_for_its_name_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None:
+    """As root every folder can be read, but not one whose path is longer than the system takes."""
+    write(tmp_path, "a.txt")
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(30):
+        os.mkdir("d" * 200, dir_fd=here)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    found, missed = looked(tmp_path)
+    assert found == ["a.txt"]
+    assert len(missed) == 1
+    assert missed[0].key.endswith("d/")
+    assert "File name too long" in missed[0].why
+
+
+def test_a_root_that_is_gone_is_refused_not_empty(tmp_path: Path) -> None:
+    write(tmp_path, "sub/a.txt")
+    source = source_of(str(tmp_path / "sub"))
+    (tmp_path / "sub" / "a.txt").unlink()
+    (tmp_path / "sub").rmdir()
+    with pytest.raises(SourceRefused, match="cannot be read"):
+        list(listing(source))
+
+
+def test_what_was_missed_is_logged_unless_somebody_asks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "nowhere").symlink_to("gone")
+    assert list(listing(source_of(str(tmp_path)))) == []
+    assert "leads nowhere" in caplog.text
