@@ -254,8 +254,7 @@ def test_applying_the_changes_to_what_was_known_gives_what_is_seen(before: dict[
         elif other in disk.files:
             disk.files[name], disk.files[other] = disk.files[other], disk.files[name]
     honest = {  # equal size and time with other content shows in no sign: swaps and moves of old files can do that
-        name: (content, time + sum(map(ord, content)))
-        for name, (content, time) in disk.files.items()
+        name: (content, time + sum(map(ord, content))) for name, (content, time) in disk.files.items()
     }
     disk.files = honest
     known = {

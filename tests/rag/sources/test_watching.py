@@ -95,7 +95,14 @@ def test_a_source_that_cannot_be_looked_at_is_reported_once_and_nothing_is_gone(
     (root / "a.txt").write_text("a")
     reported: list[Missed] = []
     glances = watched(
-        root, nothing, lambda: root.rename(away), nothing, nothing, lambda: away.rename(root), nothing, reported=reported
+        root,
+        nothing,
+        lambda: root.rename(away),
+        nothing,
+        nothing,
+        lambda: away.rename(root),
+        nothing,
+        reported=reported,
     )
     assert keys(glances) == [["a.txt"]]
     assert len(reported) == 1

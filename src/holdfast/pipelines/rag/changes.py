@@ -16,7 +16,7 @@ RACY_NS = 2_000_000_000
 """Clocks of file systems tick at most this slowly (FAT: 2 s). A file may change twice within one tick."""
 
 
-class Known(Struct, frozen=True):
+class Known(Struct, frozen=True, gc=False):
     """A file as it was when its content was last known. `looked_at` is when that look began, in ns since 1970."""
 
     key: str

@@ -15,7 +15,7 @@ Of what git does, this is not done: a `.holdfastignore` counts only at the root 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from msgspec import Struct
@@ -34,16 +34,9 @@ class _Rule(Struct, frozen=True):
     regex: str
 
 
-class _Group(Struct, frozen=True):
-    """Neighbouring rules that say the same, as one expression each for names and for whole keys."""
-
-    brings_back: bool
-    name: re.Pattern[str] | None
-    path: re.Pattern[str] | None
-
-    def matches(self, key: str, name: str) -> bool:
-        """Answers whether one of the rules matches. Folders come with a slash at the end of both."""
-        return bool((self.name and self.name.fullmatch(name)) or (self.path and self.path.fullmatch(key)))
+_Match = Callable[[str], re.Match[str] | None]
+_Group = tuple[bool, _Match | None, _Match | None]
+"""Neighbouring rules that say the same: whether they bring back, what matches names, and what matches whole keys."""
 
 
 class Ignoring:
@@ -55,9 +48,9 @@ class Ignoring:
 
     def hides(self, key: str, name: str) -> bool:
         """Answers whether to leave out this file or folder. A folder's key and name end with a slash."""
-        for group in self._last_first:
-            if group.matches(key, name):
-                return not group.brings_back
+        for brings_back, by_name, by_path in self._last_first:  # plain, since it is asked for every file there is
+            if (by_name and by_name(name)) or (by_path and by_path(key)):
+                return not brings_back
         return False
 
     def hides_below(self, key: str) -> bool:
@@ -95,14 +88,13 @@ def _rule(line: str) -> _Rule | None:
 def _groups(rules: Sequence[_Rule]) -> Iterator[_Group]:
     for brings_back, alike in groupby(rules, key=lambda rule: rule.brings_back):
         together = list(alike)
-        yield _Group(
-            brings_back, *(_any(rule.regex for rule in together if rule.by_name is by) for by in (True, False))
-        )
+        by_name = _any(rule.regex for rule in together if rule.by_name)
+        yield brings_back, by_name, _any(rule.regex for rule in together if not rule.by_name)
 
 
-def _any(regexes: Iterable[str]) -> re.Pattern[str] | None:
+def _any(regexes: Iterable[str]) -> _Match | None:
     together = "|".join(f"(?:{regex})" for regex in regexes)
-    return re.compile(together, re.DOTALL) if together else None
+    return re.compile(together, re.DOTALL).fullmatch if together else None
 
 
 def _compiled(pattern: str, regex: str) -> re.Pattern[str]:

@@ -32,7 +32,7 @@ class Source(Struct, frozen=True):
     pattern: str = ""
 
 
-class Seen(Struct, frozen=True):
+class Seen(Struct, frozen=True, gc=False):
     """One file as it was seen: what people call it, where it is, and the signs by which a change is noticed.
 
     A size of -1 and a time of 0 mean that whoever keeps the file did not say. `etag` is what a server calls this

@@ -23,6 +23,7 @@ def walk(root: str, ignoring: Ignoring, *, report: Report, depth: int | None = N
     own files. What cannot be read is reported, and the walk goes on; only a root that cannot be read is refused.
     """
     folders = [(root, "", 1)]
+    hides = ignoring.hides
     while folders:
         folder, prefix, level = folders.pop()
         try:
@@ -39,9 +40,9 @@ def walk(root: str, ignoring: Ignoring, *, report: Report, depth: int | None = N
             name = entry.name
             key = prefix + name
             if entry.is_dir(follow_symlinks=False):
-                if not ignoring.hides(key + "/", name + "/"):
+                if not hides(key + "/", name + "/"):
                     below.append((entry.path, key + "/", level + 1))
-            elif not ignoring.hides(key, name) and (seen := _look(entry, key, report)):
+            elif not hides(key, name) and (seen := _look(entry, key, report)):
                 yield seen
         if depth is None or level < depth:
             folders += [folder for folder in reversed(below) if _has_a_name(folder[1], folder[0], report)]
@@ -54,7 +55,7 @@ def look_at(path: str, key: str) -> Seen | None:
 
 
 def _look(entry: os.DirEntry[str], key: str, report: Report) -> Seen | None:
-    if not _has_a_name(key, entry.path, report):
+    if not key.isascii() and not _has_a_name(key, entry.path, report):
         return None
     try:
         if entry.is_file():
@@ -72,8 +73,6 @@ def _look(entry: os.DirEntry[str], key: str, report: Report) -> Seen | None:
 
 def _has_a_name(key: str, path: str, report: Report) -> bool:
     """Answers whether the name is text. On Linux a name is bytes, and some are in no encoding that is known."""
-    if key.isascii():
-        return True
     try:
         key.encode()
     except UnicodeEncodeError:
