@@ -3,6 +3,17 @@
 from holdfast.pipelines.rag.sources.fetch import hash_of, local_copy
 from holdfast.pipelines.rag.sources.limits import Limits
 from holdfast.pipelines.rag.sources.listing import listing
-from holdfast.pipelines.rag.sources.source import Missed, Seen, Source, SourceRefused, source_of
+from holdfast.pipelines.rag.sources.source import Missed, Seen, Source, SourceRefused, Unreachable, source_of
 
-__all__ = ["Limits", "Missed", "Seen", "Source", "SourceRefused", "hash_of", "listing", "local_copy", "source_of"]
+__all__ = [
+    "Limits",
+    "Missed",
+    "Seen",
+    "Source",
+    "SourceRefused",
+    "Unreachable",
+    "hash_of",
+    "listing",
+    "local_copy",
+    "source_of",
+]

@@ -56,6 +56,10 @@ class PrivateAddress(SourceRefused):
     """A URL leads into a private network, and nobody allowed that."""
 
 
+class ConnectionRefusedHere(PermissionError):
+    """A library was about to connect to an address that is not public."""
+
+
 def is_public(address: str) -> bool:
     """Answers whether an address is one of the open internet. What cannot be understood is not."""
     try:
@@ -111,5 +115,5 @@ def checked_socket(info: tuple[Any, ...]) -> socket.socket:
     """
     family, kind, protocol, _, where = info
     if not is_public(str(where[0])):
-        raise PermissionError(str(refusal(str(where[0]), str(where[0]))))
+        raise ConnectionRefusedHere(str(refusal(str(where[0]), str(where[0]))))
     return socket.socket(family, kind, protocol)

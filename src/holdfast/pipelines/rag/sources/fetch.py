@@ -22,7 +22,8 @@ SLICE = 1 << 20
 def local_copy(seen: Seen, *, allow_private: bool = False, limits: Limits = DEFAULT) -> Iterator[Path]:
     """Gives the path of a file's content: of the file itself, or of a copy that is gone afterwards.
 
-    Raises Reject for what will never be there, and RetryLater for what is not there now.
+    Raises Reject for what will never be there, RetryLater when a server asks to be asked later, and Unreachable, which
+    costs an attempt, when it does not answer or breaks off.
     """
     if not is_url(seen.location):
         path = Path(seen.location)

@@ -7,21 +7,18 @@ from time import monotonic
 
 from msgspec import Struct
 
-from holdfast.core.errors import Reject, RetryLater
+from holdfast.core.errors import Reject
+from holdfast.pipelines.rag.sources.source import Unreachable
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Says where fetching a file ends: bytes in all, time in all, time without a byte, redirects, and resumptions.
-
-    `later` is when to try again whoever did not answer and did not say when.
-    """
+    """Says where fetching a file ends: bytes in all, time in all, time without a byte, redirects, and resumptions."""
 
     size: int = 1 << 30
     time: timedelta = timedelta(minutes=10)
     silence: timedelta = timedelta(seconds=30)
     redirects: int = 5
     resumptions: int = 3
-    later: timedelta = timedelta(minutes=1)
 
 
 DEFAULT = Limits()
@@ -41,7 +38,7 @@ class Deadline:
     def check(self, url: str) -> None:
         """Says so when the time is over."""
         if monotonic() >= self._at:
-            raise RetryLater(f"{url} was not there after {self.limits.time}", after=self.limits.later)
+            raise Unreachable(f"{url} was not there after {self.limits.time}")
 
 
 def too_large(url: str, limits: Limits) -> Reject:

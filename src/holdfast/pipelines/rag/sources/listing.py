@@ -30,7 +30,8 @@ def listing(
     A key is what people see: the path below the source's root with forward slashes, the name of a single file, the
     URL of what has one. `ignore` takes patterns as `.holdfastignore` has them, and wins over it; a file that was named
     itself is never left out. What cannot be looked at is given to `report` and the rest goes on; a root that cannot be
-    looked at is refused, so that nobody takes a disk that is not there for a folder that is empty.
+    looked at is refused, so that nobody takes a disk that is not there for a folder that is empty. For a URL it
+    may also raise what `local_copy` raises.
     """
     if source.kind == "file":
         return _one_file(source)

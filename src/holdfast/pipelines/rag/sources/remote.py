@@ -7,11 +7,16 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, BinaryIO
 
-from holdfast.core.errors import Reject, RetryLater
-from holdfast.pipelines.rag.sources.addresses import PrivateAddress, checked_socket, public_addresses
+from holdfast.core.errors import HoldfastError, Reject, Signal
+from holdfast.pipelines.rag.sources.addresses import (
+    ConnectionRefusedHere,
+    PrivateAddress,
+    checked_socket,
+    public_addresses,
+)
 from holdfast.pipelines.rag.sources.ignoring import Ignoring, matcher
 from holdfast.pipelines.rag.sources.limits import DEFAULT, Deadline, Limits, too_large
-from holdfast.pipelines.rag.sources.source import Seen, Source, SourceRefused
+from holdfast.pipelines.rag.sources.source import Seen, Source, SourceRefused, Unreachable
 
 SLICE = 4 << 20
 ELSEWHERE = frozenset({"gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "hf", "memory"})
@@ -69,10 +74,21 @@ def _worded(url: str) -> Iterator[None]:
         raise SourceRefused(f"there is nothing at {url}; check the URL") from error
     except PermissionError as error:
         raise SourceRefused(f"{url} may not be read: {error}") from error
-    except OSError as error:
-        raise RetryLater(f"{url} cannot be reached now: {error}") from error
     except ImportError as error:
         raise SourceRefused(f"{url} needs a library that is not installed: {error}") from error
+    except (HoldfastError, Signal, Unreachable):
+        raise
+    except Exception as error:  # each library has errors of its own make, and few of them are OSErrors
+        refused = next((one for one in _story(error) if isinstance(one, ConnectionRefusedHere)), None)
+        if refused:
+            raise PrivateAddress(f"{url} leads astray: {refused}") from error
+        raise Unreachable(f"{url} cannot be reached: {error}") from error
+
+
+def _story(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _filesystem(url: str, *, allow_private: bool, limits: Limits = DEFAULT) -> Any:

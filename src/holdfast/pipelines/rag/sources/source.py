@@ -23,6 +23,10 @@ class SourceRefused(HoldfastError):
     """What was named as a source is not there, or cannot be one. The message says why, and what to do."""
 
 
+class Unreachable(OSError):
+    """What was to be looked at or fetched did not answer, or broke off. An ordinary error: it costs an attempt."""
+
+
 class Source(Struct, frozen=True):
     """What a person named. `root` is where looking begins; `pattern` says what is wanted below it, if not all."""
 

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, BinaryIO
 from holdfast.core.errors import Reject, RetryLater
 from holdfast.core.retry import retry_after
 from holdfast.pipelines.rag.sources.limits import DEFAULT, Deadline, Limits, too_large
-from holdfast.pipelines.rag.sources.source import Seen, SourceRefused
+from holdfast.pipelines.rag.sources.source import Seen, SourceRefused, Unreachable
 
 if TYPE_CHECKING:
     import httpx2
 
 HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "holdfast"}
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-NOT_NOW = frozenset({408, 425, 429, 500, 502, 503, 504})
+NOT_NOW = frozenset({425, 429, 503})
+"""What servers answer that want to be asked later. It costs no attempt, so only those that say so are believed."""
 HEAD_NOT_SPOKEN = frozenset({400, 403, 404, 405, 501})
 """What servers answer to HEAD that do not speak it, or that signed the URL for GET alone."""
 
@@ -48,7 +49,7 @@ def fetch_page(url: str, into: BinaryIO, *, allow_private: bool = False, limits:
                 fetching.go_on()
             except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
                 if not tries_left:
-                    raise RetryLater(f"the connection to {url} broke: {error}", after=limits.later) from error
+                    raise Unreachable(f"the connection to {url} broke: {error}") from error
             else:
                 break
 
@@ -81,7 +82,7 @@ def _begin(answer: httpx2.Response, into: BinaryIO) -> None:
     """Goes to where this answer belongs: behind what is there if it is the rest of that, else to the beginning."""
     rest = answer.status_code == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {into.tell()}-")
     if answer.status_code == 206 and not rest:
-        raise RetryLater(f"{answer.url} gave another part of the document than it was asked for")
+        raise Unreachable(f"{answer.url} gave another part of the document than it was asked for")
     if not rest:
         into.seek(0)
         into.truncate()
@@ -115,6 +116,8 @@ def _sound(answer: httpx2.Response) -> httpx2.Response:
     if status in NOT_NOW:
         wait = retry_after(httpx2.HTTPStatusError("", request=answer.request, response=answer))
         raise RetryLater(f"{answer.url} answers {status} {answer.reason_phrase}", after=wait)
+    if status == 408 or status >= 500:
+        raise Unreachable(f"{answer.url} answers {status} {answer.reason_phrase}")
     if status in (401, 403):
         raise Reject(f"{answer.url} answers {status}: it wants to know who asks; fetch the file by hand")
     raise Reject(f"{answer.url} answers {status} {answer.reason_phrase}; check the URL")
@@ -128,7 +131,7 @@ def _asked(
     import httpcore2
     import httpx2
 
-    at = httpx2.URL(url)
+    at = _joined(httpx2.URL(), url)
     for _ in range(limits.redirects + 1):
         if at.scheme not in ("http", "https"):
             raise Reject(f"{url} redirects to {at}, which is not on the web")
@@ -138,19 +141,30 @@ def _asked(
         except SourceRefused as error:
             raise Reject(str(error)) from error
         except (httpcore2.TimeoutException, httpcore2.NetworkError, OSError) as error:
-            raise RetryLater(f"{at.host} does not answer: {error or 'it took too long'}", after=limits.later) from error
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise Reject(f"{at.host} cannot prove who it is: {error}") from error
+            raise Unreachable(f"{at.host} does not answer: {error or 'it took too long'}") from error
         except (httpcore2.ProtocolError, httpx2.HTTPError) as error:
-            raise RetryLater(f"{at.host} does not speak HTTP as it should: {error}", after=limits.later) from error
+            raise Unreachable(f"{at.host} does not speak HTTP as it should: {error}") from error
         try:
             if answer.status_code not in REDIRECTS or "Location" not in answer.headers:
                 yield answer
                 return
-            at = at.join(answer.headers["Location"])
+            at = _joined(at, answer.headers["Location"])
         except httpcore2.TimeoutException as error:
-            raise RetryLater(f"{at.host} stopped in the middle of {url}", after=limits.later) from error
+            raise Unreachable(f"{at.host} stopped in the middle of {url}") from error
         finally:
             answer.close()
     raise Reject(f"{url} redirects more than {limits.redirects} times")
+
+
+def _joined(at: httpx2.URL, to: str) -> httpx2.URL:
+    import httpx2
+
+    try:
+        return at.join(to) if at.host else httpx2.URL(to)
+    except httpx2.InvalidURL as error:
+        raise Reject(f"{to} is no URL: {error}") from error
 
 
 def _client(*, allow_private: bool, deadline: Deadline) -> httpx2.Client:
