@@ -14,6 +14,7 @@ OBJECTS: dict[str, bytes] = {
     "2024/b.pdf": b"b" * 20,
     "2024/c d.txt": b"c" * 30,
     "2024/deep/e.pdf": bytes(range(256)) * 40_000,
+    "2024/list[1].csv": b"d",
     "2024/.hidden": b"x",
     "node_modules/x.pdf": b"x",
 }

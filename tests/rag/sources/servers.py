@@ -157,5 +157,11 @@ class Handler(BaseHTTPRequestHandler):
     def bomb(self) -> None:
         self.answer(200, gzip.compress(bytes(20_000_000)), Content_Encoding="gzip")
 
+    def huge(self) -> None:
+        self.answer(200, Content_Length="1000000000000")
+
+    def not_packed(self) -> None:
+        self.answer(200, b"plain", Content_Encoding="gzip")
+
     def packed(self) -> None:
         self.answer(200, gzip.compress(CONTENT), Content_Encoding="gzip", ETag='"packed"')

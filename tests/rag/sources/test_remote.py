@@ -62,6 +62,7 @@ def test_a_prefix_gives_all_objects_below_it_with_urls_as_keys(s3: Server) -> No
         "s3://papers/a.pdf",
         "s3://papers/2024/b.pdf",
         "s3://papers/2024/c d.txt",
+        "s3://papers/2024/list[1].csv",
         "s3://papers/2024/deep/e.pdf",
     ]
     assert keys("s3://papers/2024") == keys("s3://papers/2024/") == keys("s3://papers")[1:]
@@ -75,7 +76,7 @@ def test_an_object_is_seen_with_its_signs(s3: Server) -> None:
 
 
 def test_patterns_and_globs_hold_there_as_well(s3: Server) -> None:
-    assert keys("s3://papers", "deep/", "*.txt") == ["s3://papers/a.pdf", "s3://papers/2024/b.pdf"]
+    assert keys("s3://papers", "deep/", "*.txt", "*.csv") == ["s3://papers/a.pdf", "s3://papers/2024/b.pdf"]
     assert keys("s3://papers/**/*.pdf") == [
         "s3://papers/a.pdf",
         "s3://papers/2024/b.pdf",
@@ -84,6 +85,10 @@ def test_patterns_and_globs_hold_there_as_well(s3: Server) -> None:
     assert keys("s3://papers/2024/*.pdf") == ["s3://papers/2024/b.pdf"]
     assert keys("s3://papers", recursive=False) == ["s3://papers/a.pdf"]
     assert not any("node_modules%2F" in asked or "node_modules/" in asked for asked in s3.asked)
+
+
+def test_an_object_whose_name_looks_like_a_glob_is_that_object(s3: Server) -> None:
+    assert keys("s3://papers/2024/list[1].csv") == ["s3://papers/2024/list[1].csv"]
 
 
 def test_an_object_is_fetched_in_slices(s3: Server) -> None:

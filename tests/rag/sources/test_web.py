@@ -93,6 +93,16 @@ def test_a_body_without_end_ends_at_the_limit(server: Server) -> None:
         fetched(server.url("/endless"))
 
 
+def test_a_body_that_says_it_is_too_large_is_not_read(server: Server) -> None:
+    with pytest.raises(Reject, match="larger than 1,000,000 bytes"):
+        fetched(server.url("/huge"))
+
+
+def test_a_body_that_is_not_packed_as_it_says_is_rejected(server: Server) -> None:
+    with pytest.raises(Reject, match="not packed as its server says"):
+        fetched(server.url("/not_packed"))
+
+
 def test_a_body_that_unpacks_without_end_ends_at_the_limit(server: Server) -> None:
     with pytest.raises(Reject, match="larger than 1,000,000 bytes"):
         fetched(server.url("/bomb"))

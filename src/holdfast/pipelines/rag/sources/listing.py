@@ -9,6 +9,9 @@ from holdfast.pipelines.rag.sources.ignoring import FILE, Ignoring, matcher
 from holdfast.pipelines.rag.sources.source import Missed, Seen, Source, SourceRefused
 from holdfast.pipelines.rag.sources.walking import Report, look_at, walk
 
+MOST_PATTERNS = 1 << 20
+"""Characters of a `.holdfastignore` that are read."""
+
 
 def log_missed(missed: Missed) -> None:
     """Writes what could not be looked at to the log."""
@@ -40,7 +43,7 @@ def listing(
     if source.kind == "remote":
         from holdfast.pipelines.rag.sources.remote import remote_listing
 
-        deep = None if recursive else 1
+        deep = depth_of(source.pattern) if source.pattern else None if recursive else 1
         return remote_listing(source, Ignoring(ignore), depth=deep, allow_private=allow_private)
     ignoring = Ignoring((*_ignore_file(source.root), *ignore))
     if source.kind == "glob":
@@ -78,11 +81,11 @@ def _matching(source: Source, ignoring: Ignoring, report: Report) -> Iterator[Se
 
 def _ignore_file(root: str) -> list[str]:
     path = os.path.join(root, FILE)  # noqa: PTH118
+    if not os.path.isfile(path):  # noqa: PTH113 - a pipe of that name would be waited for without end
+        return []
     try:
         with open(path, encoding="utf-8") as lines:  # noqa: PTH123
-            return lines.read().splitlines()
-    except FileNotFoundError:
-        return []
+            return lines.read(MOST_PATTERNS).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SourceRefused(
             f"{path} cannot be read: {error}; mend it, or every file it names would be taken"

@@ -31,8 +31,9 @@ def remote_listing(
     with _worded(source.word):
         system = _filesystem(source.root, allow_private=allow_private)
         root = system._strip_protocol(source.root)
-        if not source.pattern and system.isfile(root):
-            yield _seen(system, system.info(root))
+        whole = system._strip_protocol(source.word)
+        if system.isfile(whole):  # also when its name looks like a glob
+            yield _seen(system, system.info(whole))
             return
         if not system.isdir(root):
             raise SourceRefused(f"there is nothing at {source.word}; check the URL")

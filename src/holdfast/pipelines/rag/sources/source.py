@@ -17,6 +17,7 @@ Kind = Literal["folder", "file", "glob", "web", "remote"]
 """web is one document behind http or https; remote is whatever else fsspec reaches, an object or all below it."""
 
 SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(?://|(?<=^file:)/)", re.IGNORECASE)
+CHAINED = re.compile(r"::[a-z0-9+.-]+://", re.IGNORECASE)
 
 
 class SourceRefused(HoldfastError):
@@ -83,9 +84,10 @@ def is_url(location: str) -> bool:
 
 
 def _url(word: str, scheme: str) -> Source:
-    if "::" in word:
-        raise SourceRefused(f"{word} chains several places; name the one where the documents are")
-    parts = urlsplit(word)
+    try:
+        parts = urlsplit(word)
+    except ValueError as error:
+        raise SourceRefused(f"{word} is no URL: {error}") from error
     if parts.password is not None:
         raise SourceRefused(
             f"the URL for {parts.hostname} has a password in it, which would be kept with every document; leave it out"
@@ -98,6 +100,8 @@ def _url(word: str, scheme: str) -> Source:
         if not parts.hostname:
             raise SourceRefused(f"{word} names no host")
         return Source(word, "web", urldefrag(word).url)
+    if CHAINED.search(word):
+        raise SourceRefused(f"{word} chains several places; name the one where the documents are")
     root, pattern = _split_glob(word) if glob.has_magic(word) else (word, "")
     return Source(word, "remote", root, pattern)
 

@@ -70,6 +70,8 @@ class _Fetching:
         headers = {"Range": f"bytes={there}-", "If-Range": self.version} if there and self.version else {}
         with _asked(self.client, "GET", self.url, limits=self.deadline.limits, headers=headers) as answer:
             _begin(_sound(answer), self.into)
+            if int(_length(answer) or 0) > self.deadline.limits.size:
+                raise too_large(self.url, self.deadline.limits)
             self.version = _version(answer)
             for piece in answer.iter_bytes():
                 self.into.write(piece)
@@ -97,14 +99,19 @@ def _version(answer: httpx2.Response) -> str:
 
 
 def _seen(url: str, answer: httpx2.Response) -> Seen:
-    compressed = answer.headers.get("Content-Encoding", "identity") != "identity"
-    length = "" if compressed else answer.headers.get("Content-Length", "")
     try:
         moment = parsedate_to_datetime(answer.headers.get("Last-Modified", ""))
         mtime_ns = int(moment.timestamp()) * 1_000_000_000
     except (TypeError, ValueError, OverflowError):
         mtime_ns = 0
-    return Seen(url, url, int(length) if length.isdecimal() else -1, mtime_ns, answer.headers.get("ETag", ""))
+    return Seen(url, url, int(_length(answer) or -1), mtime_ns, answer.headers.get("ETag", ""))
+
+
+def _length(answer: httpx2.Response) -> str:
+    """Gives the digits of how long the document is, or nothing if that was not said of the document as it is."""
+    length: str = answer.headers.get("Content-Length", "")
+    compressed = answer.headers.get("Content-Encoding", "identity") != "identity"
+    return length if length.isdecimal() and not compressed else ""
 
 
 def _sound(answer: httpx2.Response) -> httpx2.Response:
@@ -153,6 +160,8 @@ def _asked(
             at = _joined(at, answer.headers["Location"])
         except httpcore2.TimeoutException as error:
             raise Unreachable(f"{at.host} stopped in the middle of {url}") from error
+        except httpx2.DecodingError as error:
+            raise Reject(f"{url} is not packed as its server says: {error}") from error
         finally:
             answer.close()
     raise Reject(f"{url} redirects more than {limits.redirects} times")
