@@ -145,6 +145,9 @@ class Handler(BaseHTTPRequestHandler):
     def busy(self) -> None:
         self.answer(429, Retry_After="7")
 
+    def overloaded(self) -> None:
+        self.answer(503)
+
     def broken(self) -> None:
         self.answer(500)
 

@@ -75,6 +75,17 @@ def test_an_object_is_seen_with_its_signs(s3: Server) -> None:
     assert list(listing(source_of(url), allow_private=True)) == [listed]
 
 
+def test_what_came_and_changed_since_the_last_look_is_seen(s3: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = list(listing(source_of("s3://papers/2024"), allow_private=True))
+    monkeypatch.setitem(OBJECTS, "2024/b.pdf", b"other")
+    monkeypatch.setitem(OBJECTS, "2024/new.pdf", b"new")
+    after = list(listing(source_of("s3://papers/2024"), allow_private=True))
+    other = {(seen.key, seen.size) for seen in set(after) - set(before)}
+    assert other == {("s3://papers/2024/b.pdf", 5), ("s3://papers/2024/new.pdf", 3)}
+    with local_copy(seen_at("s3://papers/2024/b.pdf"), allow_private=True) as path:
+        assert path.read_bytes() == b"other"
+
+
 def test_patterns_and_globs_hold_there_as_well(s3: Server) -> None:
     assert keys("s3://papers", "deep/", "*.txt", "*.csv") == ["s3://papers/a.pdf", "s3://papers/2024/b.pdf"]
     assert keys("s3://papers/**/*.pdf") == [

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.core.errors import Reject, RetryLater
 from holdfast.pipelines.rag.sources import Limits, Seen, addresses, hash_of, listing, local_copy, source_of
-from holdfast.pipelines.rag.sources.source import Unreachable
+from holdfast.pipelines.rag.sources.source import SourceRefused, Unreachable
 from tests.rag.sources.servers import CONTENT, Handler, Server, serving
 
 pytest.importorskip("httpx2", reason="fetching needs httpx2: pip install 'holdfast[rag]'")
@@ -132,6 +132,11 @@ def test_what_will_never_be_there_is_rejected(server: Server, path: str, why: st
         fetched(server.url(path))
 
 
+def test_a_busy_server_that_does_not_say_when_costs_an_attempt(server: Server) -> None:
+    with pytest.raises(Unreachable, match="503"):
+        fetched(server.url("/overloaded"))
+
+
 def test_a_server_that_failed_costs_an_attempt(server: Server) -> None:
     with pytest.raises(Unreachable, match="500"):
         fetched(server.url("/broken"))
@@ -161,7 +166,7 @@ def test_this_machine_is_not_asked_unless_that_is_allowed(server: Server, host: 
     url = server.url("/document", host)
     with pytest.raises(Reject, match="--allow-private"):
         fetched(url, allow_private=False)
-    with pytest.raises(Reject, match="--allow-private"):
+    with pytest.raises(SourceRefused, match="--allow-private"):
         list(listing(source_of(url)))
     assert server.asked == []
     assert fetched(url) == CONTENT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.sources.ignoring import FILE, Ignoring, matcher
 from holdfast.pipelines.rag.sources.source import Missed, Seen, Source, SourceRefused
 from holdfast.pipelines.rag.sources.walking import Report, look_at, walk
@@ -34,7 +35,7 @@ def listing(
     URL of what has one. `ignore` takes patterns as `.holdfastignore` has them, and wins over it; a file that was named
     itself is never left out. What cannot be looked at is given to `report` and the rest goes on; a root that cannot be
     looked at is refused, so that nobody takes a disk that is not there for a folder that is empty. For a URL it
-    may also raise what `local_copy` raises.
+    may also raise RetryLater or Unreachable, as `local_copy` does.
     """
     if source.kind == "file":
         return _one_file(source)
@@ -70,7 +71,10 @@ def _one_file(source: Source) -> Iterator[Seen]:
 def _one_page(source: Source, *, allow_private: bool) -> Iterator[Seen]:
     from holdfast.pipelines.rag.sources.web import look_at_page
 
-    yield look_at_page(source.root, allow_private=allow_private)
+    try:
+        yield look_at_page(source.root, allow_private=allow_private)
+    except Reject as error:
+        raise SourceRefused(str(error)) from error
 
 
 def _matching(source: Source, ignoring: Ignoring, report: Report) -> Iterator[Seen]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, BinaryIO
 
 from holdfast.core.errors import HoldfastError, Reject, Signal
@@ -104,16 +106,27 @@ def _filesystem(url: str, *, allow_private: bool, limits: Limits = DEFAULT) -> A
             "allow private networks (--allow-private)"
         )
     try:
-        return fsspec.filesystem(scheme, skip_instance_cache=True, use_listings_cache=False)
+        return fsspec.url_to_fs(url, skip_instance_cache=True, use_listings_cache=False)[0]
     except ValueError as error:
         raise SourceRefused(f"{url} cannot be reached: {error}") from error
 
 
 def _s3(*, allow_private: bool, limits: Limits) -> Any:
+    """Gives the filesystem for what the environment says now. Making one takes longer than fetching a small object."""
+    environment = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_")))
+    return _made_s3(allow_private, limits.silence.total_seconds(), environment, os.getpid())
+
+
+@lru_cache(maxsize=4)
+def _made_s3(
+    allow_private: bool,  # noqa: FBT001
+    silence: float,
+    environment: tuple[tuple[str, str], ...],  # noqa: ARG001 - what it was made for
+    process: int,  # noqa: ARG001 - its loop does not live on in a child
+) -> Any:
     """Makes a filesystem whose every connection is checked, wherever its endpoint was configured, and redirects too."""
     import fsspec
 
-    silence = limits.silence.total_seconds()
     config: dict[str, Any] = {"connect_timeout": silence, "read_timeout": silence, "retries": {"max_attempts": 3}}
     if not allow_private:
         config |= {"connector_args": {"socket_factory": checked_socket}, "proxies": {}}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "holdfast"}
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 NOT_NOW = frozenset({425, 429, 503})
-"""What servers answer that want to be asked later. It costs no attempt, so only those that say so are believed."""
+"""What servers answer that want to be asked later. That costs no attempt, so only those are believed that say when."""
 HEAD_NOT_SPOKEN = frozenset({400, 403, 404, 405, 501})
 """What servers answer to HEAD that do not speak it, or that signed the URL for GET alone."""
 
@@ -120,10 +120,10 @@ def _sound(answer: httpx2.Response) -> httpx2.Response:
     status = answer.status_code
     if answer.is_success:
         return answer
-    if status in NOT_NOW:
-        wait = retry_after(httpx2.HTTPStatusError("", request=answer.request, response=answer))
+    wait = retry_after(httpx2.HTTPStatusError("", request=answer.request, response=answer))
+    if status in NOT_NOW and wait is not None:
         raise RetryLater(f"{answer.url} answers {status} {answer.reason_phrase}", after=wait)
-    if status == 408 or status >= 500:
+    if status in NOT_NOW or status == 408 or status >= 500:
         raise Unreachable(f"{answer.url} answers {status} {answer.reason_phrase}")
     if status in (401, 403):
         raise Reject(f"{answer.url} answers {status}: it wants to know who asks; fetch the file by hand")
