@@ -18,7 +18,8 @@ from tests.rag.sources.servers import CONTENT, Handler, Server, serving
 
 pytest.importorskip("httpx2", reason="fetching needs httpx2: pip install 'holdfast[rag]'")
 
-SMALL = Limits(size=1_000_000, time=timedelta(seconds=0.5), silence=timedelta(seconds=0.3))
+SMALL = Limits(size=1_000_000)
+HURRIED = Limits(time=timedelta(seconds=0.5), silence=timedelta(seconds=0.3))
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def test_a_body_that_came_packed_is_unpacked(server: Server) -> None:
 @pytest.mark.parametrize("path", ["/silent", "/drips", "/drips_headers"])
 def test_a_slow_server_is_left_in_time(server: Server, path: str) -> None:
     with pytest.raises(Unreachable):
-        fetched(server.url(path))
+        fetched(server.url(path), limits=HURRIED)
 
 
 def test_a_busy_server_is_asked_again_when_it_says(server: Server) -> None:
