@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 MOMENT = 0.002
 """Seconds of work after which a thread helps to commit what it has finished."""
 
-AHEAD = 0.003
-"""Seconds that a thread works on while others commit. Then it waits for them: a kill would undo all that it adds."""
-PATIENCE = 1.0
-"""How many seconds it waits for one commit."""
-
 BODIES = (RunValue, PullStream, RunWindow)
 """The calls that run a body. What else is asked for takes a moment, and runs on a thread."""
 
@@ -149,7 +144,7 @@ class Runners:
             if me in self._left_behind:
                 self._left_behind.discard(me)
                 return
-            if self._help_out(PATIENCE if monotonic() - alone_since > AHEAD else 0.0):
+            if self._help_out(alone_since):
                 alone_since = None
 
     def _work_off(self, me: int, job: Job | None) -> None:
