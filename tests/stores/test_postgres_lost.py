@@ -93,7 +93,7 @@ VERBS: dict[str, Callable[[Desk, Claim], Any]] = {
     "journal": lambda desk, claim: desk.store.journal(claim.document_id),
     "workers": lambda desk, _: desk.store.workers(),
     "reclaim": lambda desk, _: desk.reclaim(gone=[desk.worker.id]),
-    "wake": lambda desk, _: desk.store.wake(desk.plan),
+    "wake": lambda desk, _: desk.store.wake(desk.plan, who="bob"),
     "survey": lambda desk, _: desk.store.survey("papers"),
     "pace": lambda desk, _: desk.store.pace(desk.plan, {"extract": (1, 0.5)}),
     "paces": lambda desk, _: desk.store.paces("papers"),

@@ -22,7 +22,7 @@ UPKEEP = 2.0
 """Seconds between rounds while there is work."""
 
 WHO = "holdfast"
-"""Who decided, when nobody else did."""
+"""Who did it, when nobody else did: decided at a gate, ended a pause whose time had come."""
 
 
 class Caretaker:
@@ -50,7 +50,7 @@ class Caretaker:
         self._looked_at = monotonic()
         gone = [worker_id for worker_id in gone_workers(self._store) if worker_id != me.id]
         reclaimed = self._store.reclaim(self._plan, who=me.name, verdict=self._verdict, gone=gone)
-        self._store.wake(self._plan)
+        self._store.wake(self._plan, who=WHO)
         for gate in self._gates:
             self._decide_late(gate, me)
         self.suspects = self._store.suspects_due(self._plan, batch=self._batch)

@@ -13,7 +13,7 @@ from holdfast.core.retry import SUSPECT
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import DocumentRow
 from holdfast.stores.protocol import Paces, Verdict
-from holdfast.stores.reclaiming import Held, Taken, judged, resolved, vouched
+from holdfast.stores.reclaiming import WOKEN, Held, Taken, judged, resolved, vouched
 
 
 class Upkeep(Base):
@@ -81,14 +81,15 @@ class Upkeep(Base):
         self._write_journal(changed, "reclaim", who=who, now=now, detail=taken.detail)
         return self._standing(changed)
 
-    def wake(self, plan: Plan) -> int:
+    def wake(self, plan: Plan, *, who: str) -> int:
         now = self.now()
         with self._writing():
             paused = [row for row in self._documents(plan) if row.state == "paused"]
             asleep = [row for row in paused if row.step_id not in plan.gate_ids or row.error == ON_HOLD]
             rested = [row for row in asleep if row.due_at is not None and row.due_at <= now]
             for row in rested:
-                self._change(row, state="waiting", reason="", error="")
+                woken = self._change(row, state="waiting", reason="", error="")
+                self._write_journal(woken, "wake", who=who, now=now, detail=WOKEN)
             return len(rested)
 
     def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:

@@ -353,7 +353,7 @@ class Lockstep(RuleBasedStateMachine):
         self.both(lambda n, store: store.pace(self.plans[n][-1], spent))
 
     def _next_wake(self, _draw: Draw) -> None:
-        self.both(lambda n, store: store.wake(self.plans[n][-1]))
+        self.both(lambda n, store: store.wake(self.plans[n][-1], who="bob"))
 
     def _next_decide(self, draw: Draw) -> None:
         here = draw(st.sampled_from(self.stores[0].standings("papers")))

@@ -146,9 +146,9 @@ class OperatorConformance(Conformance):
     def test_a_pause_may_end_by_itself(self, desk: Desk) -> None:
         desk.submit("a")
         desk.store.pause(desk.store.select("papers"), until=desk.clock() + SECOND, **WHO)
-        assert desk.store.wake(desk.plan) == 0
+        assert desk.store.wake(desk.plan, who="bob") == 0
         desk.clock.advance(SECOND)
-        assert desk.store.wake(desk.plan) == 1
+        assert desk.store.wake(desk.plan, who="bob") == 1
         assert desk.keys_claimed() == ["a"]
 
     def test_a_paused_document_goes_on_where_it_was_after_a_resume(self, desk: Desk) -> None:

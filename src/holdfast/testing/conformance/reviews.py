@@ -98,7 +98,7 @@ class ReviewConformance(Conformance):
     def test_a_document_at_a_gate_is_not_woken_when_its_time_is_over(self, gated: Desk) -> None:
         gated.commit(gated.forward(gated.take_in(), state="paused", reason="gate review", timeout=SECOND))
         gated.clock.advance(timedelta(days=1))
-        assert gated.store.wake(gated.plan) == 0
+        assert gated.store.wake(gated.plan, who="bob") == 0
         assert gated.standing().state == "paused"
 
     def test_the_longest_undecided_come_first_in_bounded_numbers(self, gated: Desk) -> None:
@@ -146,7 +146,7 @@ class HoldConformance(Conformance):
         self._on_hold_at_the_gate(gated, until=clock() + SECOND)
         clock.advance(2 * SECOND)
         assert gated.store.undecided(gated.plan, "review") == {}
-        assert gated.store.wake(gated.plan) == 1
+        assert gated.store.wake(gated.plan, who="bob") == 1
         assert gated.standing().state == "waiting"
 
     def test_who_is_on_hold_is_found_by_it(self, gated: Desk) -> None:
