@@ -94,6 +94,7 @@ VERBS: dict[str, Callable[[Desk, Claim], Any]] = {
     "workers": lambda desk, _: desk.store.workers(),
     "reclaim": lambda desk, _: desk.reclaim(gone=[desk.worker.id]),
     "wake": lambda desk, _: desk.store.wake(desk.plan, who="bob"),
+    "set_time": lambda desk, _: desk.store.set_time(desk.plan, "extract", within=timedelta(days=1)),
     "survey": lambda desk, _: desk.store.survey("papers"),
     "pace": lambda desk, _: desk.store.pace(desk.plan, {"extract": (1, 0.5)}),
     "paces": lambda desk, _: desk.store.paces("papers"),

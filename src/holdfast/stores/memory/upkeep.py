@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from holdfast.core.decisions import AT_A_GATE
 from holdfast.core.model import ON_HOLD, Plan, Standing
 from holdfast.core.orphans import Orphan, Strategy
 from holdfast.core.retry import SUSPECT
@@ -91,6 +92,15 @@ class Upkeep(Base):
                 woken = self._change(row, state="waiting", reason="", error="")
                 self._write_journal(woken, "wake", who=who, now=now, detail=WOKEN)
             return len(rested)
+
+    def set_time(self, plan: Plan, gate: str, *, within: timedelta) -> int:
+        with self._writing():
+            here = [row for row in self._documents(plan) if row.step_id == plan.step_ids[gate] and row.due_at is None]
+            asked = [row for row in here if row.state == "paused" and row.error != ON_HOLD]
+            timeless = [row for row in asked if row.reason.startswith(AT_A_GATE)]
+            for row in timeless:
+                self._change(row, due_at=max(row.moved_at, row.claimed_at or row.moved_at) + within)
+            return len(timeless)
 
     def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
         now = self.now()

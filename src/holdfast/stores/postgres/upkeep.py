@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from holdfast.core.decisions import AT_A_GATE
 from holdfast.core.model import STATES, Plan, Standing
 from holdfast.core.orphans import Orphan, Strategy
 from holdfast.stores.deciding import Deciding
@@ -66,6 +67,17 @@ class Upkeep(Base):
         if self._db.reading(lambda db: db.execute(SQL["sleeping"], asked).fetchone()) == (False,):
             return 0
         return self._db.writing(wake)
+
+    def set_time(self, plan: Plan, gate: str, *, within: timedelta) -> int:
+        asked = {
+            "pipeline_id": plan.pipeline_id,
+            "step_id": plan.step_ids[gate],
+            "reason": f"{AT_A_GATE}%",
+            "within": within,
+        }
+        if self._db.reading(lambda db: db.execute(SQL["timeless"], asked).fetchone()) == (False,):
+            return 0
+        return self._db.writing(lambda db: db.execute(SQL["set_time"], asked).rowcount)
 
     def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
         now, asked = self._now(), {"ids": numbers([*at]), "states": texts(STATES)}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from sqlite3 import Connection
 
 from holdfast.core.codec import encode_json
+from holdfast.core.decisions import AT_A_GATE
 from holdfast.core.model import STATES, Plan, Standing
 from holdfast.core.orphans import Orphan, Strategy
 from holdfast.stores.deciding import Deciding
@@ -70,6 +72,19 @@ class Upkeep(Base):
             line = {"ids": encode_json(woken), "now": asked["now"], "who": who, "detail": encode_json(WOKEN)}
             db.execute(SQL["journal_woken"], line)
         return len(woken)
+
+    def set_time(self, plan: Plan, gate: str, *, within: timedelta) -> int:
+        asked = {
+            "pipeline_id": plan.pipeline_id,
+            "step_id": plan.step_ids[gate],
+            "reason": f"{AT_A_GATE}%",
+            "within": within // MICROSECOND,
+        }
+        with self._db.reading() as db:
+            if db.execute(SQL["timeless"], asked).fetchone() == (0,):
+                return 0
+        with self._db.writing() as db:
+            return db.execute(SQL["set_time"], asked).rowcount
 
     def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
         now = self._now()
