@@ -29,7 +29,7 @@ class Work(Base):
     def enlist(self, *, name: str, host: str, pid: int, born: str, lease: timedelta) -> Worker:
         now = self.now()
         with self._writing() as tables:
-            worker = Worker(tables.next_number("worker"), name, host, pid, born, lease)
+            worker = Worker(tables.next_number("worker"), name, host, pid, born, lease, now)
             tables.workers[worker.id] = WorkerRow(worker, now)
         return worker
 
