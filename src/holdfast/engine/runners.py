@@ -154,6 +154,8 @@ class Runners:
             desk, call = job
             self._working[me] = (desk, call, now)
             event, began = self._event(desk, call), now
+            if desk.lost:
+                desk.close()  # the worker may be gone before it hears of this
             now = monotonic()
             self._results.append((desk, event, now - began))
             if now - since > MOMENT or me in self._left_behind:
