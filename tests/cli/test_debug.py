@@ -28,7 +28,7 @@ def test_a_dead_letter_is_refused_with_the_way_to_redrive_it(holdfast: Run, bad:
     result = holdfast("debug", "papers.py", bad)
     assert result.exit_code == 2
     assert "is a dead letter (ValueError: docs/bad.txt is not readable)" in result.stderr
-    assert f"holdfast debug papers.py {bad} --redrive" in result.stderr
+    assert f"holdfast debug papers.py {bad} --batch default --redrive" in result.stderr
     assert json.loads(holdfast("show", bad, "--json").stdout)["state"] == "dead"
 
 

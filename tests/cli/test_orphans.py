@@ -108,6 +108,23 @@ def test_json_has_every_orphan(holdfast: Run, night: Desk) -> None:
     assert {one["now"] for one in answer["orphans"]} == {"paused"}
 
 
+def test_json_counts_those_within_the_grace_as_the_text_does(holdfast: Run, night: Desk) -> None:
+    answer = json.loads(holdfast("orphans", "papers", "--grace", "4h", "--json").stdout)
+    assert (answer["orphans"], answer["younger"]) == ([], 3)
+    assert json.loads(holdfast("orphans", "papers", "--json").stdout)["younger"] == 0
+
+
+def test_those_within_the_grace_are_told_beside_older_ones(holdfast: Run, night: Desk) -> None:
+    night.clock.advance(timedelta(hours=2))
+    night.submit("young")
+    night.claim(worker=night.enlist("bob"))
+    told = holdfast("orphans", "papers").stdout
+    assert "3 orphans." in told
+    assert "1 is an orphan since less; to list: holdfast orphans papers --grace " in told
+    answer = json.loads(holdfast("orphans", "papers", "--json").stdout)
+    assert (len(answer["orphans"]), answer["younger"]) == (3, 1)
+
+
 def test_more_orphans_than_a_person_reads_are_counted(holdfast: Run, night: Desk) -> None:
     night.submit(*(f"n{number}" for number in range(60)))
     night.claim()

@@ -105,6 +105,18 @@ def test_what_is_advised_about_closing_steps_can_be_pasted(holdfast: Run, two_ba
     assert "dead" in verbs(pasted(holdfast, "explain", "--pipeline", "papers.closing", "march"))
 
 
+def test_which_one_is_meant_can_be_pasted(holdfast: Run, two_batches: None) -> None:
+    for key in KEYS:
+        assert verbs(pasted(holdfast, "show", "--", key)) == ["show", "show"]
+        assert verbs(pasted(holdfast, "explain", "--", key)) == ["explain", "explain"]
+        assert verbs(pasted(holdfast, "debug", "papers.py", "--", key)) == ["debug", "debug"]
+
+
+def test_what_is_advised_to_debug_a_dead_letter_can_be_pasted(holdfast: Run, two_batches: None) -> None:
+    holdfast("run", "papers.py", *STORE)
+    assert verbs(pasted(holdfast, "debug", "papers.py", "--batch", "march", "--", "-bad")) == ["debug"]
+
+
 def test_where_a_capsule_is_loaded_can_be_pasted(holdfast: Run, two_batches: None, folder: Path) -> None:
     where = ("--pipeline", "papers", "--batch", "march", "-o", "my bad.json", "--", "-bad")
     (command,) = pasted(holdfast, "capsule", "pack", *where)

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing import ManualClock
+from holdfast.testing.conformance.base import Desk
 from tests.cli.conftest import Run
 
 
@@ -56,6 +61,22 @@ def test_json_has_the_whole_of_it(holdfast: Run, folder: Path) -> None:
     assert pipeline["steps"] == ["extract", "judge"]
     assert pipeline["batches"][0]["balances"] is True
     assert pipeline["dead_letters"][0]["step"] == "judge"
+
+
+def test_workers_are_told_with_since_when_they_live_and_what_they_hold(holdfast: Run, folder: Path) -> None:
+    clock = ManualClock(datetime.now(UTC) - timedelta(seconds=10))
+    with closing(SqliteStore(f"sqlite:///{folder}/holdfast.db", clock=clock)) as store:
+        desk = Desk(store, clock)
+        desk.submit("a", "b", "c")
+        desk.claim(limit=2)
+        desk.enlist("bob")
+    told = " ".join(holdfast("status").stdout.partition("workers:")[2].split())
+    since = clock().astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    assert f"since {since} holds 2 documents " in told
+    assert f"since {since} holds 0 documents " in told
+    ann, bob = json.loads(holdfast("status", "--json").stdout)["workers"]
+    assert (ann["name"], ann["holds"], bob["name"], bob["holds"]) == ("ann", 2, "bob", 0)
+    assert datetime.fromisoformat(ann["enlisted_at"]) == clock()
 
 
 def test_a_password_in_the_url_is_not_shown(holdfast: Run) -> None:

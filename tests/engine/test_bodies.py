@@ -356,7 +356,7 @@ def test_pause_parks_until_its_time(pipeline: holdfast.Pipeline, bench: Bench) -
     bench.submit("a")
     assert bench.drain().paused == 1
     assert bench.standing().state == "paused"
-    bench.store.wake(bench.store.declare(pipeline.shape()))
+    bench.store.wake(bench.store.declare(pipeline.shape()), who="holdfast")
     assert bench.drain().done == 1
 
 

@@ -224,6 +224,35 @@ def test_a_gate_ends_the_span_and_nothing_is_left_open(pipeline: holdfast.Pipeli
     assert listener._spans._open == {}
 
 
+def test_a_closed_batch_is_a_span_in_the_trace_of_its_closing_steps(
+    pipeline: holdfast.Pipeline, bench: Bench, watch: Watch
+) -> None:
+    pipeline.step(name="work")(lambda doc: None)
+    pipeline.closing(name="notify")(lambda doc: None)
+    bench.submit("a", "b")
+    bench.drain()
+    bench.store.seal("p", "b", who="cat")
+    holdfast.close(pipeline, bench.store, batch="b", who="cat", reason="the month", listeners=[watch.listener()])
+    (closed,), (notify,) = watch.steps("close"), watch.steps("notify")
+    assert (at(closed, "pipeline"), at(closed, "batch"), at(closed, "closed_by")) == ("p", "b", "cat")
+    assert (at(closed, "expected"), at(closed, "done"), at(closed, "dead"), at(closed, "cancelled")) == (2, 2, 0, 0)
+    assert at(closed, "reason") == "the month"
+    assert ids(closed)[0] == ids(notify)[0]
+    assert (closed.start_time or 0) <= (notify.end_time or 0) <= (closed.end_time or 0)
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.0, 0), (1e-9, 1)])
+def test_every_closed_batch_is_told_of_unless_nothing_is_traced(
+    pipeline: holdfast.Pipeline, bench: Bench, watch: Watch, share: float, told: int
+) -> None:
+    pipeline.step(name="work")(lambda doc: None)
+    bench.submit("a")
+    bench.drain()
+    bench.store.seal("p", "b", who="cat")
+    holdfast.close(pipeline, bench.store, batch="b", who="cat", listeners=[watch.listener(share=share)])
+    assert len(watch.steps("close")) == told
+
+
 def test_bodies_can_add_spans_of_their_own(pipeline: holdfast.Pipeline, bench: Bench, watch: Watch) -> None:
     tracer = watch.tracers.get_tracer("mine")
 

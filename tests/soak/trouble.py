@@ -22,6 +22,8 @@ from tests.soak.program import prepare, soak
 BATCHES = 10
 CROWD = 200
 """How many documents a person decides about at once."""
+GLANCE = 5.0
+"""Seconds between looks whether all is settled: each look counts every document."""
 WHO = {"who": "soak", "reason": "to make trouble"}
 
 
@@ -169,7 +171,7 @@ class Soak:
                 break
             if now != before:
                 before, moved_at = now, time.monotonic()
-            time.sleep(0.5)
+            time.sleep(min(GLANCE, patience / 10))
         return time.monotonic() - began
 
     def _last_row(self) -> int:

@@ -14,6 +14,7 @@ from holdfast.cli.asked import Asked, Trouble
 from holdfast.cli.stores import known_batch, known_pipeline
 from holdfast.cli.working import Duration
 from holdfast.core.batches import CLOSING
+from holdfast.core.commands import about
 from holdfast.core.model import STATES, Standing, State
 from holdfast.stores.protocol import Store, Which
 
@@ -138,8 +139,13 @@ def _the_same_pipeline(named: Sequence[Standing]) -> str:
     return pipelines.pop()
 
 
-def the_one(asked: Asked, store: Store, key: str, *, pipeline: str | None, batch: str | None) -> Standing:
-    """Finds the one document that a person means, or says what there is."""
+def the_one(
+    asked: Asked, store: Store, key: str, *, pipeline: str | None, batch: str | None, file: str | None = None
+) -> Standing:
+    """Finds the one document that a person means, or says what there is.
+
+    `file` is for commands that name the pipeline by its file, before the key.
+    """
     pipeline = known_pipeline(store, pipeline) if pipeline else None
     if pipeline and batch:
         known_batch(store, pipeline, batch)
@@ -148,10 +154,16 @@ def the_one(asked: Asked, store: Store, key: str, *, pipeline: str | None, batch
         return found[0]
     if not found:
         raise Trouble(f"there is no document {key!r} in {_where(asked, pipeline, batch)}{_near(store, key, pipeline)}")
-    command = click.get_current_context().command_path.split()[1:]
-    commands = [asked.command(*command, key, "--pipeline", one.pipeline, "--batch", one.batch) for one in found]
-    listed = "\n".join(f"  {said}   # {one.state}" for said, one in zip(commands, found, strict=True))
+    verb = click.get_current_context().command_path.split()[1:]
+    listed = "\n".join(f"  {asked.command(*_this_one(verb, one, file))}   # {one.state}" for one in found)
     raise Trouble(f"{len(found)} documents are called {key!r}; say which:\n{listed}")
+
+
+def _this_one(verb: Sequence[str], one: Standing, file: str | None) -> tuple[str, ...]:
+    batch = ("--batch", one.batch)
+    if file:
+        return about(verb, file, one.key, options=batch)
+    return about(verb, one.key, options=("--pipeline", one.pipeline, *batch))
 
 
 def _found(store: Store, key: str, pipeline: str | None, batch: str | None) -> list[Standing]:

@@ -16,6 +16,7 @@ from holdfast.cli.stores import store_that_exists
 from holdfast.cli.who import signed
 from holdfast.cli.words import one_line, place
 from holdfast.cli.working import prepared
+from holdfast.core.commands import about
 from holdfast.core.model import Standing
 from holdfast.stores.protocol import Store
 
@@ -42,21 +43,18 @@ def debug(
     asked.tell_bodies()
     loaded = load(pipeline)
     with store_that_exists(asked) as store:
-        words = ("debug", pipeline, key)
-        here = the_one(asked, store, key, pipeline=loaded.pipeline.name, batch=batch)
+        here = the_one(asked, store, key, pipeline=loaded.pipeline.name, batch=batch, file=pipeline)
         if here.state == "dead":
-            _redrive(asked, store, here, words=words, redrive=redrive, who=who, reason=reason)
+            _redrive(asked, store, here, file=pipeline, redrive=redrive, who=who, reason=reason)
         prepared(loaded, store)
         looking = _Looking(post_mortem=pdb)
         here = _advanced(loaded, store, here, who=who, looking=looking)
     _tell(asked, here, looking)
 
 
-def _redrive(
-    asked: Asked, store: Store, here: Standing, *, words: tuple[str, ...], redrive: bool, who: str, reason: str
-) -> None:
+def _redrive(asked: Asked, store: Store, here: Standing, *, file: str, redrive: bool, who: str, reason: str) -> None:
     if not redrive:
-        again = asked.command(*words, "--redrive")
+        again = asked.command(*about(("debug",), file, here.key, options=("--batch", here.batch, "--redrive")))
         raise Trouble(f"{here.key} is a dead letter ({one_line(here.reason)}). To try it again here: {again}")
     store.redrive([here.id], who=who, reason=reason)
 

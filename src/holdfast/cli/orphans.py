@@ -79,13 +79,17 @@ def orphans(
         taken: list[Standing] = []
         if strategy and not dry_run:
             taken = resolve_orphans(store, found, strategy=strategy, who=who, reason=reason)
+        younger = scan.younger(store, found)
         if asked.json:
-            click.echo(_as_json(found, taken, strategy))
-        elif found:
+            click.echo(_as_json(found, younger, taken, strategy))
+            return
+        if found:
             _tell(asked, store, scan, found)
             _tell_end(asked, scan, found, taken, strategy, dry_run=dry_run)
         else:
-            _tell_none(asked, store, scan)
+            click.echo(f"No orphans older than {span(scan.grace.total_seconds())}.")
+        if younger:
+            _tell_younger(asked, store, scan, younger)
 
 
 class Scan(Struct, frozen=True, kw_only=True):
@@ -106,9 +110,11 @@ class Scan(Struct, frozen=True, kw_only=True):
             if (not self.keys or orphan.standing.key in self.keys) and self.worker in (None, orphan.standing.holder)
         ]
 
-    def younger(self, store: Store) -> list[Orphan]:
-        """Finds what would be found with less grace, without what living workers may just be slow with."""
-        return [orphan for orphan in replace(self, grace=SHORTEST).found(store) if orphan.sign != "stuck"]
+    def younger(self, store: Store, found: Sequence[Orphan]) -> list[Orphan]:
+        """Finds what would be found beside these with less grace, without what living workers may just be slow with."""
+        known = {orphan.standing.id for orphan in found}
+        all_of_them = replace(self, grace=SHORTEST).found(store)
+        return [orphan for orphan in all_of_them if orphan.sign != "stuck" and orphan.standing.id not in known]
 
     def command(self, asked: Asked, *more: str) -> str:
         """Gives the command that looks for the same again, and does more."""
@@ -127,15 +133,12 @@ class Scan(Struct, frozen=True, kw_only=True):
         return [name]
 
 
-def _tell_none(asked: Asked, store: Store, scan: Scan) -> None:
-    """Says that there are none. Younger ones are named, with the command that lists them."""
-    younger = scan.younger(store)
-    click.echo(f"No orphans older than {span(scan.grace.total_seconds())}.")
-    if younger:
-        since = store.now() - max(one.since for one in younger)
-        patience = max((one for one in PATIENCE if one < since), default=SHORTEST)
-        are = "1 is an orphan" if len(younger) == 1 else f"{len(younger):,} are orphans"
-        click.echo(f"{are} since less; to list: {replace(scan, grace=patience).command(asked)}")
+def _tell_younger(asked: Asked, store: Store, scan: Scan, younger: Sequence[Orphan]) -> None:
+    """Counts those within the grace, with the command that lists them."""
+    since = store.now() - max(one.since for one in younger)
+    patience = max((one for one in PATIENCE if one < since), default=SHORTEST)
+    are = "1 is an orphan" if len(younger) == 1 else f"{len(younger):,} are orphans"
+    click.echo(f"{are} since less; to list: {replace(scan, grace=patience).command(asked)}")
 
 
 def _tell(asked: Asked, store: Store, scan: Scan, found: Sequence[Orphan]) -> None:
@@ -176,11 +179,14 @@ def _tell_end(
             click.echo(f"{len(found) - len(taken):,} moved, or were taken by others, meanwhile; they were left alone.")
 
 
-def _as_json(found: Sequence[Orphan], taken: Sequence[Standing], strategy: Strategy | None) -> bytes:
+def _as_json(
+    found: Sequence[Orphan], younger: Sequence[Orphan], taken: Sequence[Standing], strategy: Strategy | None
+) -> bytes:
     now = {here.id: here.state for here in taken}
     said: dict[str, Any] = {
         "strategy": strategy,
         "resolved": len(taken),
+        "younger": len(younger),
         "orphans": [
             {
                 "pipeline": one.standing.pipeline,

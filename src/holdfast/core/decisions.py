@@ -7,6 +7,14 @@ from datetime import timedelta
 
 from holdfast.core.model import Decision, Entry
 
+AT_A_GATE = "gate "
+"""How the reason begins with which a document is parked at a gate, rather than stuck there."""
+
+
+def waits_at(gate: str) -> str:
+    """Gives the reason with which a document is parked at a gate."""
+    return f"{AT_A_GATE}{gate}: a person has to decide"
+
 
 def decided_at_gate(journal: Sequence[Entry], gate: str, generation: int) -> Decision | None:
     """Gives the decision that let a document past a gate, in one of its generations."""

@@ -141,6 +141,7 @@ class Worker(Struct, frozen=True):
     pid: int
     born: str
     lease: timedelta
+    enlisted_at: datetime | None = None
 
 
 class Balance(Struct, frozen=True):

@@ -22,7 +22,7 @@ UPKEEP = 2.0
 """Seconds between rounds while there is work."""
 
 WHO = "holdfast"
-"""Who decided, when nobody else did."""
+"""Who did it, when nobody else did: decided at a gate, ended a pause whose time had come."""
 
 
 class Caretaker:
@@ -39,6 +39,7 @@ class Caretaker:
         self._gates = [step for step in pipeline.steps if step.options.within is not None]
         self._looked_at = 0.0
         self._tidied_at = monotonic()
+        self._set_times_at: float | None = None
         self.suspects = False
 
     def is_due(self, every: float) -> bool:
@@ -50,7 +51,10 @@ class Caretaker:
         self._looked_at = monotonic()
         gone = [worker_id for worker_id in gone_workers(self._store) if worker_id != me.id]
         reclaimed = self._store.reclaim(self._plan, who=me.name, verdict=self._verdict, gone=gone)
-        self._store.wake(self._plan)
+        self._store.wake(self._plan, who=WHO)
+        if self._set_times_at is None or monotonic() - self._set_times_at > me.lease.total_seconds():
+            self._set_times_at = monotonic()
+            self._set_times()
         for gate in self._gates:
             self._decide_late(gate, me)
         self.suspects = self._store.suspects_due(self._plan, batch=self._batch)
@@ -58,6 +62,12 @@ class Caretaker:
             self._tidied_at = monotonic()
             self._store.surrender(me, keeping=in_hand)
         return reclaimed
+
+    def _set_times(self) -> None:
+        """For documents that were parked before their gate had a time, or by a worker that does not know of it yet."""
+        for gate in self._gates:
+            assert gate.options.within is not None
+            self._store.set_time(self._plan, gate.name, within=gate.options.within)
 
     def _decide_late(self, gate: AnyStep, me: Worker) -> None:
         """Decides about documents that are undecided for too long. Of many workers, and people, the first one does."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.core.decisions import waits_at
 from holdfast.core.document import Document
 from holdfast.core.errors import CursorExpired
 from holdfast.core.integrity import Flaw, Traces, damage, flaw, misplaced, parked
@@ -181,7 +182,7 @@ class Executor:
             )
         after = Checkpoint(at.generation, successor.name, None, at.moves + 1)
         if successor.kind == "gate":
-            parked = Move(self.claim, at, after, "paused", items, effect=effect, reason=_waits_at(successor))
+            parked = Move(self.claim, at, after, "paused", items, effect=effect, reason=waits_at(successor.name))
             within = successor.options.within
             return parked if within is None else replace(parked, timeout=within)
         return Move(self.claim, at, after, "running", items, effect=effect, timeout=successor.deadline)
@@ -205,7 +206,7 @@ class Executor:
 
     def _park_at(self, gate: AnyStep) -> Run:
         within = gate.options.within or timedelta(0)
-        ending = Ending(self.claim, self.who, "paused", "pause", within, costs="nothing", reason=_waits_at(gate))
+        ending = Ending(self.claim, self.who, "paused", "pause", within, costs="nothing", reason=waits_at(gate.name))
         yield GiveBack(ending)
 
     def _parked(self, wrong: Flaw) -> Over:
@@ -249,10 +250,6 @@ class Executor:
 
     def judged(self, step: AnyStep, error: BaseException) -> Over:
         return Over(judge(step, error, claim=self.claim, who=self.who, attempts=self.attempts, crashes=self.crashes))
-
-
-def _waits_at(gate: AnyStep) -> str:
-    return f"gate {gate.name}: a person has to decide"
 
 
 def _write(body: Any, document: Document, value: Any, tx: Tx) -> None:

@@ -63,6 +63,8 @@ class Rounds:
         self._jobs: list[tuple[Desk, Call]] = []
         self._group: list[tuple[InHand, Move]] = []
         self._endings: list[Ending] = []
+        self.heard_at = self.commits_take = 0.0
+        """When results were heard last, and how many seconds the last commit took."""
 
     @property
     def hold_something(self) -> bool:
@@ -76,6 +78,7 @@ class Rounds:
 
     def run(self) -> None:
         """Does one round."""
+        self.heard_at = monotonic()
         self._hear_all(self.runners.results())
         if self._timeouts:
             self._expire()
@@ -215,7 +218,7 @@ class Rounds:
         moves = [move for _, move in group]
         began = monotonic()
         answers, claims = self._exchange(moves)
-        took = monotonic() - began
+        self.commits_take = took = monotonic() - began
         accepted = []
         for (desk, move), answer in zip(group, answers, strict=True):
             desk.committing = False

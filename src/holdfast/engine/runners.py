@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 MOMENT = 0.002
 """Seconds of work after which a thread helps to commit what it has finished."""
 
-AHEAD = 0.003
-"""Seconds that a thread works on while others commit. Then it waits for them: a kill would undo all that it adds."""
-PATIENCE = 1.0
-"""How many seconds it waits for one commit."""
-
 BODIES = (RunValue, PullStream, RunWindow)
 """The calls that run a body. What else is asked for takes a moment, and runs on a thread."""
 
@@ -149,7 +144,7 @@ class Runners:
             if me in self._left_behind:
                 self._left_behind.discard(me)
                 return
-            if self._help_out(PATIENCE if monotonic() - alone_since > AHEAD else 0.0):
+            if self._help_out(alone_since):
                 alone_since = None
 
     def _work_off(self, me: int, job: Job | None) -> None:
@@ -159,6 +154,8 @@ class Runners:
             desk, call = job
             self._working[me] = (desk, call, now)
             event, began = self._event(desk, call), now
+            if desk.lost:
+                desk.close()  # the worker may be gone before it hears of this
             now = monotonic()
             self._results.append((desk, event, now - began))
             if now - since > MOMENT or me in self._left_behind:

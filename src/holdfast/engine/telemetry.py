@@ -4,7 +4,8 @@
 
 One document's generation is one trace, whoever works on it: the trace's id is derived from pipeline, batch, key and
 generation, so that the trace goes on after a kill, on another machine. A span is what one worker did with one claim;
-inside it is a span for each step. What a killed worker had begun to tell is lost with it.
+inside it is a span for each step. What a killed worker had begun to tell is lost with it. A batch that was closed is a
+span in the trace of its closing steps.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from holdfast.core.batches import CLOSING, BatchReport
 from holdfast.core.codec import encode_json
 from holdfast.core.document import Document
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Checkpoint, Claim, Failure
 from holdfast.core.moves import Ending, Move
-from holdfast.engine.events import Claimed, Committed, Event, GaveBack, LostClaim, Rewound
+from holdfast.engine.events import BatchClosed, Claimed, Committed, Event, GaveBack, LostClaim, Rewound
 from holdfast.engine.measures import WORKER_MEASURES, Measure, measured
 
 try:
@@ -134,8 +136,7 @@ class Spans:
                     self._begin(event, claim, claim.checkpoint, now)
             case Committed(moves):
                 for move in moves:
-                    if working := self._open.get(move.claim.document_id):
-                        self._move(working, move, now)
+                    self._move(move, now)
             case GaveBack(endings):
                 for ending in endings:
                     if working := self._open.pop(ending.claim.document_id, None):
@@ -145,6 +146,8 @@ class Spans:
                     _end(working, now, Status(StatusCode.ERROR, "another worker holds it now; nothing was written"))
             case Rewound(claim, to, reason):
                 self._rewind(event, claim, to, reason, now)
+            case BatchClosed(pipeline, batch, report):
+                self._close(pipeline, batch, report, now)
             case _:
                 pass
 
@@ -174,7 +177,10 @@ class Spans:
         context = trace.set_span_in_context(claim, Context())
         return self._tracer.start_span(at.step or "", context, attributes=attributes, start_time=now)
 
-    def _move(self, working: Working, move: Move, now: int) -> None:
+    def _move(self, move: Move, now: int) -> None:
+        working = self._open.get(move.claim.document_id)
+        if working is None:
+            return
         working.items += len(move.items)
         if move.after.step == move.before.step:
             told: dict[str, Any] = {"holdfast.cursor": _cursor(move.after), "holdfast.items": len(move.items)}
@@ -196,6 +202,23 @@ class Spans:
             working.claim.add_event("rewound", told, timestamp=now)
             _end(working, now, Status(StatusCode.OK))
         self._begin(event, claim, Checkpoint(claim.checkpoint.generation + 1, to, None, 0), now)
+
+    def _close(self, pipeline: str, batch: str, report: BatchReport, now: int) -> None:
+        """Batches are few: whatever the share of documents is, each is told of, unless it is none."""
+        context = _context(pipeline + CLOSING, batch, batch, 0, share=1.0 if self._share else 0.0)
+        counts = {state: getattr(report.in_all, state) for state in ("done", "dead", "cancelled")}
+        attributes = {
+            "holdfast.pipeline": pipeline,
+            "holdfast.batch": batch,
+            "holdfast.expected": report.expected,
+            "holdfast.closed_by": report.closed_by,
+            "holdfast.reason": report.reason,
+            **{f"holdfast.{state}": count for state, count in counts.items()},
+        }
+        books = now if report.closed_at is None else min(now, int(report.closed_at.timestamp() * 1_000_000) * 1000)
+        span = self._tracer.start_span("close", context, attributes=attributes, start_time=books)
+        span.set_status(Status(StatusCode.OK))
+        span.end(now)
 
 
 def _give_back(working: Working, ending: Ending, now: int) -> None:

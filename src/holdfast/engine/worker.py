@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 GLANCE = 0.01
 """Seconds after which the worker's own thread does a round, if no runner did: what is finished waits no longer."""
+AHEAD = 0.003
+"""Seconds that a runner works on while others commit, at least; then it waits for them."""
+PATIENCE = 1.0
+"""How many seconds a runner waits for one commit."""
 
 
 class Worker:
@@ -84,10 +88,10 @@ class Worker:
         self._renew_if_given_up()
         self._rounds.run()
 
-    def _help_out(self, patience: float) -> bool:
-        """Does rounds for a runner that has results. Answers False when another does, and goes on for too long."""
+    def _help_out(self, since: float) -> bool:
+        """Does rounds for a runner that has results of work since then. Answers False when another does."""
         while self._runners.have_results and self._trouble is None:
-            if not self._baton.acquire(timeout=patience):
+            if not self._take_baton(since):
                 self._runners.nudge()  # whoever has the baton may have heard all it wanted: somebody looks again
                 return False
             try:
@@ -97,6 +101,21 @@ class Worker:
                 self._runners.nudge()
             finally:
                 self._baton.release()
+        return True
+
+    def _take_baton(self, since: float) -> bool:
+        """Takes the baton if it is free, or waits for it if the runner is too far ahead of what is being committed.
+
+        Too far is longer than a commit takes: a kill undoes the work of a commit or two, and the slower commits are,
+        the more moves share one.
+        """
+        until = monotonic() + PATIENCE
+        while not self._baton.acquire(blocking=False):
+            ahead = monotonic() - max(since, self._rounds.heard_at)
+            if ahead < max(AHEAD, self._rounds.commits_take) or monotonic() > until:
+                return False
+            if self._baton.acquire(timeout=GLANCE):
+                break
         return True
 
     @contextmanager

@@ -14,6 +14,8 @@ from holdfast.stores.protocol import Verdict
 
 NOTHING = timedelta(0)
 FOR_A_PERSON = "kept for review"
+WOKEN = {"reason": "its time has come", "was": "paused", "state": "waiting"}
+"""What the journal says of a pause that ended by itself."""
 
 
 def vouched(steps: Sequence[str]) -> dict[str, Any]:

@@ -118,6 +118,14 @@ class Base:
         lines[len(lines)] = Entry(now, verb, who, 0, None, None, decode_json(encode_json(detail)))
         return len(lines)
 
+    def _latest_kept(self) -> dict[int, int]:
+        """Gives the latest generation of which each document kept anything."""
+        latest: dict[int, int] = {}
+        for (document_id, generation, _), items in self._tables.items.items():
+            if items:
+                latest[document_id] = max(generation, latest.get(document_id, -1))
+        return latest
+
     def _drop_earlier_generations(self, row: DocumentRow) -> None:
         """A document that is done as a later generation needs what earlier ones kept and set aside no more."""
         tables = self._tables

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from holdfast.core.decisions import AT_A_GATE
 from holdfast.core.model import ON_HOLD, Plan, Standing
 from holdfast.core.orphans import Orphan, Strategy
 from holdfast.core.retry import SUSPECT
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import DocumentRow
 from holdfast.stores.protocol import Paces, Verdict
-from holdfast.stores.reclaiming import Held, Taken, judged, resolved, vouched
+from holdfast.stores.reclaiming import WOKEN, Held, Taken, judged, resolved, vouched
 
 
 class Upkeep(Base):
@@ -81,15 +82,25 @@ class Upkeep(Base):
         self._write_journal(changed, "reclaim", who=who, now=now, detail=taken.detail)
         return self._standing(changed)
 
-    def wake(self, plan: Plan) -> int:
+    def wake(self, plan: Plan, *, who: str) -> int:
         now = self.now()
         with self._writing():
             paused = [row for row in self._documents(plan) if row.state == "paused"]
             asleep = [row for row in paused if row.step_id not in plan.gate_ids or row.error == ON_HOLD]
             rested = [row for row in asleep if row.due_at is not None and row.due_at <= now]
             for row in rested:
-                self._change(row, state="waiting", reason="", error="")
+                woken = self._change(row, state="waiting", reason="", error="")
+                self._write_journal(woken, "wake", who=who, now=now, detail=WOKEN)
             return len(rested)
+
+    def set_time(self, plan: Plan, gate: str, *, within: timedelta) -> int:
+        with self._writing():
+            here = [row for row in self._documents(plan) if row.step_id == plan.step_ids[gate] and row.due_at is None]
+            asked = [row for row in here if row.state == "paused" and row.error != ON_HOLD]
+            timeless = [row for row in asked if row.reason.startswith(AT_A_GATE)]
+            for row in timeless:
+                self._change(row, due_at=max(row.moved_at, row.claimed_at or row.moved_at) + within)
+            return len(timeless)
 
     def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
         now = self.now()

@@ -29,7 +29,7 @@ class Work(Base):
     def enlist(self, *, name: str, host: str, pid: int, born: str, lease: timedelta) -> Worker:
         now = self.now()
         with self._writing() as tables:
-            worker = Worker(tables.next_number("worker"), name, host, pid, born, lease)
+            worker = Worker(tables.next_number("worker"), name, host, pid, born, lease, now)
             tables.workers[worker.id] = WorkerRow(worker, now)
         return worker
 
@@ -285,10 +285,7 @@ class Work(Base):
 
     def traces(self, plan: Plan, claims: Sequence[Claim]) -> list[Traces]:
         with self._reading() as tables:
-            latest: dict[int, int] = {}
-            for (document_id, generation, _), items in tables.items.items():
-                if items:
-                    latest[document_id] = max(generation, latest.get(document_id, -1))
+            latest = self._latest_kept()
             pins = {row.id: row.plan_id for row in tables.documents.values()}
             at = places(plan, claims)
             return [Traces(latest.get(one[0], -1), self.extent(*one), pins.get(one[0], 0)) for one in at]

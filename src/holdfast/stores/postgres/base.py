@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.codec import Kept, checked_json, encode_json
-from holdfast.core.model import NewDocument, Plan
+from holdfast.core.model import NewDocument, Plan, Worker
 from holdfast.core.pins import repinned
 from holdfast.core.plan import Shape
 from holdfast.stores.parts import Unchanged
@@ -123,6 +123,12 @@ def columns_of(documents: Sequence[NewDocument]) -> dict[str, Any]:
 def moment(at: datetime) -> datetime:
     """Gives a moment in UTC, whatever zone the server likes."""
     return at.astimezone(UTC)
+
+
+def worker_of(row: Sequence[Any]) -> Worker:
+    """Gives the worker that a row begins with."""
+    worker_id, name, host, pid, born, lease, enlisted_at, *_ = row
+    return Worker(worker_id, name, host, pid, born, lease, moment(enlisted_at))
 
 
 def plain(text: str) -> str:

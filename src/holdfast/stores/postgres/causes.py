@@ -7,12 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 from holdfast.core.causes import Cause, Holder
-from holdfast.core.model import (
-    Worker,
-)
 from holdfast.core.orphans import GRACE, Orphan, orphan_of
 from holdfast.stores.postgres.arrays import numbers
-from holdfast.stores.postgres.base import Base, moment
+from holdfast.stores.postgres.base import Base, moment, worker_of
 from holdfast.stores.postgres.stories import standing
 
 
@@ -33,7 +30,7 @@ class Causes(Base):
         return _holder(row) if row else None
 
     def holders(self, pipeline: str) -> list[tuple[Holder, int]]:
-        return [(_holder(row), row[8]) for row in self._all("holders", pipeline=pipeline, now=self._now())]
+        return [(_holder(row), row[9]) for row in self._all("holders", pipeline=pipeline, now=self._now())]
 
     def ahead(self, document_id: int) -> int:
         return sum(row[0] for row in self._all("ahead", document_id=document_id, now=self._now()))
@@ -51,4 +48,4 @@ class Causes(Base):
 
 
 def _holder(row: tuple[Any, ...]) -> Holder:
-    return Holder(Worker(*row[:6]), moment(row[6]), alive=row[7])
+    return Holder(worker_of(row), moment(row[7]), alive=row[8])

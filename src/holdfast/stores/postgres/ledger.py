@@ -19,7 +19,7 @@ from holdfast.core.model import (
 from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape
 from holdfast.stores.postgres.arrays import numbers
-from holdfast.stores.postgres.base import SQL, Base, moment
+from holdfast.stores.postgres.base import SQL, Base, moment, worker_of
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Paces
 from holdfast.stores.rows import (
@@ -111,7 +111,8 @@ class Ledger(Base):
         return int(running)
 
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
-        return [(Worker(*row[:6]), moment(row[6]), row[7]) for row in self._all("workers", now=self._now())]
+        rows = self._all("workers", now=self._now())
+        return [(worker_of(row), moment(row[7]), row[8]) for row in rows]
 
     def survey(self, pipeline: str) -> Survey:
         asked = {"pipeline": pipeline, "now": self._now()}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from holdfast.core.decisions import AT_A_GATE
 from holdfast.core.model import STATES, Plan, Standing
 from holdfast.core.orphans import Orphan, Strategy
 from holdfast.stores.deciding import Deciding
@@ -14,7 +15,7 @@ from holdfast.stores.postgres.base import MICROSECOND, SQL, Base, plain
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.postgres.stories import standing
 from holdfast.stores.protocol import Paces, Verdict
-from holdfast.stores.reclaiming import Held, Taken, judged, resolved, vouched
+from holdfast.stores.reclaiming import WOKEN, Held, Taken, judged, resolved, vouched
 
 
 class Upkeep(Base):
@@ -54,11 +55,29 @@ class Upkeep(Base):
         ids = numbers([one.id for one in taken])
         return [standing(row) for row in db.execute(SQL["standing_by_id"], {"ids": ids}).fetchall()]
 
-    def wake(self, plan: Plan) -> int:
-        asked = {"pipeline_id": plan.pipeline_id, "gates": numbers(plan.gate_ids), "now": self._now()}
+    def wake(self, plan: Plan, *, who: str) -> int:
+        now = self._now()
+        asked = {"pipeline_id": plan.pipeline_id, "gates": numbers(plan.gate_ids), "now": now}
+
+        def wake(db: Db) -> int:
+            woken = [row[0] for row in db.execute(SQL["wake"], asked).fetchall()]
+            self._write_journal(db, [(document_id, "wake", who, WOKEN) for document_id in woken], now)
+            return len(woken)
+
         if self._db.reading(lambda db: db.execute(SQL["sleeping"], asked).fetchone()) == (False,):
             return 0
-        return self._db.writing(lambda db: db.execute(SQL["wake"], asked).rowcount)
+        return self._db.writing(wake)
+
+    def set_time(self, plan: Plan, gate: str, *, within: timedelta) -> int:
+        asked = {
+            "pipeline_id": plan.pipeline_id,
+            "step_id": plan.step_ids[gate],
+            "reason": f"{AT_A_GATE}%",
+            "within": within,
+        }
+        if self._db.reading(lambda db: db.execute(SQL["timeless"], asked).fetchone()) == (False,):
+            return 0
+        return self._db.writing(lambda db: db.execute(SQL["set_time"], asked).rowcount)
 
     def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
         now, asked = self._now(), {"ids": numbers([*at]), "states": texts(STATES)}

@@ -13,7 +13,7 @@ from holdfast.core.model import Checkpoint, Claim, Plan, Worker
 from holdfast.core.moves import Ending, Move, reuses_of, rewound
 from holdfast.stores.deciding import place_at
 from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
-from holdfast.stores.postgres.base import MICROSECOND, SQL, kept, plain
+from holdfast.stores.postgres.base import MICROSECOND, SQL, kept, moment, plain
 from holdfast.stores.postgres.commit import Commit
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Exchanged, Scope, Timeouts
@@ -30,8 +30,8 @@ class Work(Commit):
 
     def enlist(self, *, name: str, host: str, pid: int, born: str, lease: timedelta) -> Worker:
         row = {"name": name, "host": host, "pid": pid, "born": born, "lease": lease, "now": self._now()}
-        ((worker_id,),) = self._db.writing(lambda db: db.execute(SQL["enlist"], row).fetchall())
-        return Worker(worker_id, name, host, pid, born, lease)
+        ((worker_id, enlisted_at),) = self._db.writing(lambda db: db.execute(SQL["enlist"], row).fetchall())
+        return Worker(worker_id, name, host, pid, born, lease, moment(enlisted_at))
 
     def beat(self, worker: Worker) -> bool:
         beat = {"id": worker.id, "now": self._now()}

@@ -29,8 +29,17 @@ class Upkeep(Protocol):
         One that was reclaimed or moved since, or whose silent worker was heard again, is left alone.
         """
 
-    def wake(self, plan: Plan) -> int:
-        """Lets paused documents wait again whose time has come. Those at gates are left alone: somebody decides."""
+    def wake(self, plan: Plan, *, who: str) -> int:
+        """Lets paused documents wait again whose time has come, with a line in the journal. Answers how many.
+
+        Those at gates are left alone: somebody decides.
+        """
+
+    def set_time(self, plan: Plan, gate: str, *, within: timedelta) -> int:
+        """Says until when documents at a gate are to be decided that were parked when it had no such time.
+
+        It is `within` after they were parked. Answers how many there were; those that have a time keep it.
+        """
 
     def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
         """Writes into the journal that the work of these steps was found to be there. Answers for which documents.

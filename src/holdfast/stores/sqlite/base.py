@@ -10,7 +10,7 @@ from sqlite3 import Connection
 from typing import Any
 
 from holdfast.core.codec import Kept, checked_json, encode_json
-from holdfast.core.model import NewDocument, Plan
+from holdfast.core.model import NewDocument, Plan, Worker
 from holdfast.core.pins import repinned
 from holdfast.core.plan import Shape
 from holdfast.stores.parts import Unchanged
@@ -115,6 +115,12 @@ def micros(moment: datetime) -> int:
 def moment(micros_since_1970: int) -> datetime:
     """Gives microseconds since 1970 as a moment."""
     return EPOCH + micros_since_1970 * MICROSECOND
+
+
+def worker_of(row: Sequence[Any]) -> Worker:
+    """Gives the worker that a row begins with."""
+    worker_id, name, host, pid, born, lease, enlisted_at, *_ = row
+    return Worker(worker_id, name, host, pid, born, lease * MICROSECOND, moment(enlisted_at))
 
 
 def as_kept(value: Any, media: str | None) -> Kept:

@@ -8,11 +8,8 @@ from typing import Any
 
 from holdfast.core.causes import Cause, Holder
 from holdfast.core.codec import encode_json
-from holdfast.core.model import (
-    Worker,
-)
 from holdfast.core.orphans import GRACE, Orphan, orphan_of
-from holdfast.stores.sqlite.base import MICROSECOND, Base, moment
+from holdfast.stores.sqlite.base import MICROSECOND, Base, moment, worker_of
 from holdfast.stores.sqlite.stories import standing
 
 
@@ -34,7 +31,7 @@ class Causes(Base):
         return _holder(row) if row else None
 
     def holders(self, pipeline: str) -> list[tuple[Holder, int]]:
-        return [(_holder(row), row[8]) for row in self._all("holders", pipeline=pipeline, now=self._now())]
+        return [(_holder(row), row[9]) for row in self._all("holders", pipeline=pipeline, now=self._now())]
 
     def ahead(self, document_id: int) -> int:
         return sum(row[0] for row in self._all("ahead", document_id=document_id, now=self._now()))
@@ -52,5 +49,4 @@ class Causes(Base):
 
 
 def _holder(row: tuple[Any, ...]) -> Holder:
-    worker_id, name, host, pid, born, lease, beat_at, alive, *_ = row
-    return Holder(Worker(worker_id, name, host, pid, born, lease * MICROSECOND), moment(beat_at), bool(alive))
+    return Holder(worker_of(row), moment(row[7]), bool(row[8]))

@@ -26,7 +26,7 @@ from holdfast.stores.rows import (
     shapes_of,
     survey,
 )
-from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, moment
+from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, moment, worker_of
 
 
 class Ledger(Base):
@@ -114,10 +114,8 @@ class Ledger(Base):
             return int(db.execute(SQL["running"], asked).fetchone()[0])
 
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
-        return [
-            (Worker(row[0], row[1], row[2], row[3], row[4], row[5] * MICROSECOND), moment(row[6]), bool(row[7]))
-            for row in self._all("workers", now=self._now())
-        ]
+        rows = self._all("workers", now=self._now())
+        return [(worker_of(row), moment(row[7]), bool(row[8])) for row in rows]
 
     def survey(self, pipeline: str) -> Survey:
         asked = {"pipeline": pipeline, "now": self._now()}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from sqlite3 import Connection
 
 from holdfast.core.codec import encode_json
+from holdfast.core.decisions import AT_A_GATE
 from holdfast.core.model import STATES, Plan, Standing
 from holdfast.core.orphans import Orphan, Strategy
 from holdfast.stores.deciding import Deciding
 from holdfast.stores.protocol import Paces, Verdict
-from holdfast.stores.reclaiming import NOTHING, Held, Taken, judged, resolved, vouched
+from holdfast.stores.reclaiming import NOTHING, WOKEN, Held, Taken, judged, resolved, vouched
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, micros
 from holdfast.stores.sqlite.stories import standing
 
@@ -60,13 +62,29 @@ class Upkeep(Base):
         self._write_journal(db, taken.id, "reclaim", who=who, now=now, detail=taken.detail)
         return standing(db.execute(SQL["standing_by_id"], {"id": taken.id}).fetchone())
 
-    def wake(self, plan: Plan) -> int:
+    def wake(self, plan: Plan, *, who: str) -> int:
         asked = {"pipeline_id": plan.pipeline_id, "gates": encode_json(plan.gate_ids), "now": self._now()}
         with self._db.reading() as db:
             if db.execute(SQL["sleeping"], asked).fetchone() == (0,):
                 return 0
         with self._db.writing() as db:
-            return db.execute(SQL["wake"], asked).rowcount
+            woken = [row[0] for row in db.execute(SQL["wake"], asked).fetchall()]
+            line = {"ids": encode_json(woken), "now": asked["now"], "who": who, "detail": encode_json(WOKEN)}
+            db.execute(SQL["journal_woken"], line)
+        return len(woken)
+
+    def set_time(self, plan: Plan, gate: str, *, within: timedelta) -> int:
+        asked = {
+            "pipeline_id": plan.pipeline_id,
+            "step_id": plan.step_ids[gate],
+            "reason": f"{AT_A_GATE}%",
+            "within": within // MICROSECOND,
+        }
+        with self._db.reading() as db:
+            if db.execute(SQL["timeless"], asked).fetchone() == (0,):
+                return 0
+        with self._db.writing() as db:
+            return db.execute(SQL["set_time"], asked).rowcount
 
     def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
         now = self._now()

@@ -17,7 +17,7 @@ from holdfast.stores.groups import EffectFailed
 from holdfast.stores.protocol import Exchanged, Scope
 from holdfast.stores.rewinds import Generations, Rewinding, orders_of
 from holdfast.stores.rows import MANY, items_of, legible, places
-from holdfast.stores.sqlite.base import MICROSECOND, SQL, as_kept, micros
+from holdfast.stores.sqlite.base import MICROSECOND, SQL, as_kept, micros, moment
 from holdfast.stores.sqlite.changes import Changes
 from holdfast.stores.sqlite.commit import Commit, answers
 
@@ -30,10 +30,11 @@ class Work(Commit):
     """Lets one worker at a time advance a document."""
 
     def enlist(self, *, name: str, host: str, pid: int, born: str, lease: timedelta) -> Worker:
-        row = {"name": name, "host": host, "pid": pid, "born": born, "lease": lease // MICROSECOND, "now": self._now()}
+        now = self._now()
+        row = {"name": name, "host": host, "pid": pid, "born": born, "lease": lease // MICROSECOND, "now": now}
         with self._db.writing() as db:
             (worker_id,) = db.execute(SQL["enlist"], row).fetchone()
-        return Worker(worker_id, name, host, pid, born, lease)
+        return Worker(worker_id, name, host, pid, born, lease, moment(now))
 
     def beat(self, worker: Worker) -> bool:
         with self._db.writing() as db:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.core.decisions import waits_at
 from holdfast.core.model import Balance, Checkpoint, Claim, Failure, Item, NewDocument, Receipt, Standing, State, Worker
 from holdfast.core.moves import ACCEPTED, Answer, Effect, Ending, Move, Tx
 from holdfast.core.plan import Shape, StepShape
@@ -126,9 +127,7 @@ class Desk:
 
     def park(self, claim: Claim, *, at: str) -> None:
         """Moves a document to a gate, where it is parked."""
-        assert self.commit(self.forward(claim, state="paused", reason=f"gate {at}: a person has to decide")) == [
-            ACCEPTED
-        ]
+        assert self.commit(self.forward(claim, state="paused", reason=waits_at(at))) == [ACCEPTED]
 
     def ending(self, claim: Claim, *, state: State = "waiting", verb: Any = "fail", **more: Any) -> Ending:
         """Makes an ending of a claim; a failed attempt unless told otherwise."""

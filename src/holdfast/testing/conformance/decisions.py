@@ -298,9 +298,9 @@ class WakeConformance(Conformance):
         claim = desk.keep(desk.take_in(), "1")
         desk.give_back(claim, state="paused", reason="office hours", until=desk.clock() + timedelta(hours=1))
         desk.clock.advance(timedelta(hours=1) - timedelta(microseconds=1))
-        assert desk.store.wake(desk.plan) == 0
+        assert desk.store.wake(desk.plan, who="bob") == 0
         desk.clock.advance(timedelta(microseconds=1))
-        assert desk.store.wake(desk.plan) == 1
+        assert desk.store.wake(desk.plan, who="bob") == 1
         here = desk.standing()
         assert (here.state, here.reason) == ("waiting", "")
         assert here.checkpoint == Checkpoint(0, "extract", 1, 2)
@@ -309,17 +309,17 @@ class WakeConformance(Conformance):
     def test_a_document_paused_for_good_does_not_wake(self, desk: Desk) -> None:
         desk.give_back(desk.take_in(), state="paused", reason="ask ann")
         desk.clock.advance(timedelta(days=10_000))
-        assert desk.store.wake(desk.plan) == 0
+        assert desk.store.wake(desk.plan, who="bob") == 0
 
     def test_a_document_at_a_gate_does_not_wake(self, gated: Desk) -> None:
         _at_review(gated)
         gated.clock.advance(timedelta(days=10_000))
-        assert gated.store.wake(gated.plan) == 0
+        assert gated.store.wake(gated.plan, who="bob") == 0
 
     def test_documents_of_another_pipeline_sleep_on(self, desk: Desk, gated: Desk) -> None:
         gated.give_back(gated.take_in(), state="paused", until=gated.clock())
-        assert desk.store.wake(desk.plan) == 0
-        assert gated.store.wake(gated.plan) == 1
+        assert desk.store.wake(desk.plan, who="bob") == 0
+        assert gated.store.wake(gated.plan, who="bob") == 1
 
     def test_a_document_may_be_resumed_before_its_time(self, desk: Desk) -> None:
         claim = desk.take_in()
@@ -327,7 +327,17 @@ class WakeConformance(Conformance):
         assert _resume(desk, claim)
         assert desk.keys_claimed() == ["a"]
 
+    def test_waking_is_journalled(self, desk: Desk) -> None:
+        claim = desk.keep(desk.take_in(), "1")
+        desk.give_back(claim, state="paused", verb="pause", reason="office hours", until=desk.clock() + SECOND)
+        desk.clock.advance(2 * SECOND)
+        desk.store.wake(desk.plan, who="holdfast")
+        line = desk.store.journal(claim.document_id)[-1]
+        assert (line.at, line.verb, line.who) == (desk.clock(), "wake", "holdfast")
+        assert (line.generation, line.step, line.cursor) == (0, "extract", 1)
+        assert line.detail == {"reason": "its time has come", "was": "paused", "state": "waiting"}
+
     def test_waking_again_wakes_nobody(self, desk: Desk) -> None:
         desk.give_back(desk.take_in(), state="paused", until=desk.clock())
-        assert desk.store.wake(desk.plan) == 1
-        assert desk.store.wake(desk.plan) == 0
+        assert desk.store.wake(desk.plan, who="bob") == 1
+        assert desk.store.wake(desk.plan, who="bob") == 0

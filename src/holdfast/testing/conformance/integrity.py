@@ -112,6 +112,20 @@ class IntegrityConformance(Conformance):
         again = desk.claim_one()
         assert (again.damage, again.checkpoint.cursor, again.reuses) == ("", None, {"extract": 0})
 
+    def test_one_rewind_leads_out_of_a_damaged_generation(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        for generation in range(3):
+            assert desk.store.rewind(desk.plan, claim, to="extract", who="ann", reason=f"after {generation}")
+            claim = desk.keep(rewound(claim, to="extract", before=[]), '"page"')
+        desk.give_back(claim, verb="release", costs="nothing")
+        self.corrupt(desk.store, claim.document_id, generation=1)
+        ids = [claim.document_id]
+        assert desk.store.rewind_to(desk.plan, ids, to="extract", who="ann", reason="damaged") == ids
+        assert desk.store.journal(claim.document_id)[-1].generation == 4
+        again = desk.claim_one()
+        assert (again.checkpoint.generation, desk.items(again)) == (4, [])
+        assert desk.store.traces(desk.plan, [again]) == [Traces(3, 0, desk.plan.plan_id)]
+
     def test_a_document_at_an_unknown_step_can_be_rewound_to_the_first(self, desk: Desk) -> None:
         claim = _put_back(desk)
         self.corrupt(desk.store, claim.document_id, step_id=4711)

@@ -170,7 +170,7 @@ class LivenessConformance(Conformance):
         (orphan,) = desk.reclaim(gone=[desk.worker.id], verdict=lambda *_: ("paused", SECOND))
         assert (orphan.state, orphan.due_at, orphan.error) == ("paused", None, "WorkerGone")
         assert orphan.reason == "kept for review: worker ann is gone"
-        assert desk.store.wake(desk.plan) == 0
+        assert desk.store.wake(desk.plan, who="bob") == 0
         assert desk.store.resume(desk.plan, [claim.document_id], who="cat", reason="it was the machine")
         place = replace(claim.checkpoint, moves=claim.checkpoint.moves + 1)
         assert desk.claim_one(worker=desk.enlist("bob")).checkpoint == place

@@ -85,6 +85,7 @@ VERBS = (
     "rewind",
     "admit",
     "wake",
+    "set_time",
     "pace",
     "enlist",
     "beat",
@@ -353,7 +354,11 @@ class Lockstep(RuleBasedStateMachine):
         self.both(lambda n, store: store.pace(self.plans[n][-1], spent))
 
     def _next_wake(self, _draw: Draw) -> None:
-        self.both(lambda n, store: store.wake(self.plans[n][-1]))
+        self.both(lambda n, store: store.wake(self.plans[n][-1], who="bob"))
+
+    def _next_set_time(self, draw: Draw) -> None:
+        gate, within = draw(st.sampled_from(sorted(self.plans[0][-1].gates))), draw(SECONDS)
+        self.both(lambda n, store: store.set_time(self.plans[n][-1], gate, within=within))
 
     def _next_decide(self, draw: Draw) -> None:
         here = draw(st.sampled_from(self.stores[0].standings("papers")))

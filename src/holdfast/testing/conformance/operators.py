@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from holdfast.core.moves import LOST
 from holdfast.testing.conformance.base import SECOND, Conformance, Desk
@@ -32,15 +31,10 @@ each = pytest.mark.parametrize("verb", DECISIONS)
 
 
 def close_batch(desk: Desk, batch: str = "march") -> None:
-    """Closes a batch, as nothing is decided about its documents afterwards."""
-    tables = getattr(desk.store, "_tables", None)
-    if tables is None:
-        closed = "state = 'closed', closed_at = created_at, report = '{}'"
-        desk.sql(f"update hf_batch set {closed} where name = '{batch}'")  # noqa: S608
-        return
-    for row in list(tables.batches.values()):
-        if row.name == batch:
-            tables.batches[row.id] = replace(row, state="closed", closed_at=row.created_at, report="{}")
+    """Closes a batch: what is open is cancelled, and dead letters are tolerated."""
+    desk.store.cancel(desk.store.select(desk.plan.pipeline, batch=batch), **WHO)
+    desk.store.seal(desk.plan.pipeline, batch, who="cat")
+    desk.store.close_batch(desk.plan, batch, tolerate=1.0, **WHO)
 
 
 def _in_every_state(desk: Desk) -> dict[str, int]:
@@ -146,9 +140,9 @@ class OperatorConformance(Conformance):
     def test_a_pause_may_end_by_itself(self, desk: Desk) -> None:
         desk.submit("a")
         desk.store.pause(desk.store.select("papers"), until=desk.clock() + SECOND, **WHO)
-        assert desk.store.wake(desk.plan) == 0
+        assert desk.store.wake(desk.plan, who="bob") == 0
         desk.clock.advance(SECOND)
-        assert desk.store.wake(desk.plan) == 1
+        assert desk.store.wake(desk.plan, who="bob") == 1
         assert desk.keys_claimed() == ["a"]
 
     def test_a_paused_document_goes_on_where_it_was_after_a_resume(self, desk: Desk) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.core.decisions import waits_at
 from holdfast.core.model import ON_HOLD, Checkpoint, Claim
 from holdfast.core.plan import Shape
 from holdfast.testing.clock import ManualClock
@@ -98,7 +99,7 @@ class ReviewConformance(Conformance):
     def test_a_document_at_a_gate_is_not_woken_when_its_time_is_over(self, gated: Desk) -> None:
         gated.commit(gated.forward(gated.take_in(), state="paused", reason="gate review", timeout=SECOND))
         gated.clock.advance(timedelta(days=1))
-        assert gated.store.wake(gated.plan) == 0
+        assert gated.store.wake(gated.plan, who="bob") == 0
         assert gated.standing().state == "paused"
 
     def test_the_longest_undecided_come_first_in_bounded_numbers(self, gated: Desk) -> None:
@@ -116,6 +117,42 @@ class ReviewConformance(Conformance):
         assert gated.store.resume(gated.plan, [*late], at=late, **WHO)
         assert gated.store.undecided(gated.plan, "review") == {}
         assert gated.standing().checkpoint == Checkpoint(0, "file", None, 2)
+
+    def test_a_gate_that_gets_a_time_later_has_it_for_those_that_are_parked(self, gated: Desk) -> None:
+        claim, seen = _parked(gated)
+        gated.park(gated.advance(gated.advance(gated.take_in("b"))), at="sign")
+        parked = gated.clock()
+        gated.clock.advance(SECOND)
+        assert gated.store.set_time(gated.plan, "review", within=LEASE) == 1
+        assert gated.standing().due_at == parked + LEASE
+        assert gated.standing("b").due_at is None
+        gated.clock.advance(LEASE - 2 * SECOND)
+        assert gated.store.undecided(gated.plan, "review") == {}
+        gated.clock.advance(SECOND)
+        assert gated.store.undecided(gated.plan, "review") == seen
+        assert gated.verbs(claim) == []
+
+    def test_that_time_begins_when_a_worker_parked_it(self, gated: Desk) -> None:
+        claim, _ = _parked(gated)
+        gated.store.rewind_to(gated.plan, [claim.document_id], to="review", **WHO)
+        gated.clock.advance(SECOND)
+        again = gated.claim_one()
+        gated.give_back(again, state="paused", verb="pause", costs="nothing", reason=waits_at("review"))
+        assert gated.store.set_time(gated.plan, "review", within=LEASE) == 1
+        assert gated.standing().due_at == gated.clock() + LEASE
+
+    def test_a_time_that_was_set_stays(self, gated: Desk) -> None:
+        move = gated.forward(gated.take_in(), state="paused", reason=waits_at("review"), timeout=LEASE)
+        gated.commit(move)
+        assert gated.store.set_time(gated.plan, "review", within=SECOND) == 0
+        assert gated.standing().due_at == gated.clock() + LEASE
+
+    @pytest.mark.parametrize("reason", ["its checkpoint is damaged: no number", "the work of read is gone again"])
+    def test_what_is_parked_at_a_gate_for_another_reason_gets_no_time(self, gated: Desk, reason: str) -> None:
+        claim = gated.advance(gated.take_in())
+        gated.give_back(claim, state="paused", verb="pause", costs="nothing", reason=reason)
+        assert gated.store.set_time(gated.plan, "review", within=SECOND) == 0
+        assert gated.standing().due_at is None
 
     def test_a_parked_document_is_held_by_nobody(self, gated: Desk) -> None:
         _parked(gated)
@@ -146,8 +183,13 @@ class HoldConformance(Conformance):
         self._on_hold_at_the_gate(gated, until=clock() + SECOND)
         clock.advance(2 * SECOND)
         assert gated.store.undecided(gated.plan, "review") == {}
-        assert gated.store.wake(gated.plan) == 1
+        assert gated.store.wake(gated.plan, who="bob") == 1
         assert gated.standing().state == "waiting"
+
+    def test_what_is_on_hold_at_a_gate_gets_no_time_to_decide(self, gated: Desk) -> None:
+        self._on_hold_at_the_gate(gated)
+        assert gated.store.set_time(gated.plan, "review", within=SECOND) == 0
+        assert gated.standing().due_at is None
 
     def test_who_is_on_hold_is_found_by_it(self, gated: Desk) -> None:
         gated.submit("b", "c")

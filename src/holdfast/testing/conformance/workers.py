@@ -23,6 +23,16 @@ class WorkerConformance(Conformance):
         assert (worker.name, worker.host, worker.pid, worker.born, worker.lease) == ("w1", "h", 42, "boot-7", LEASE)
         assert [one for one, _, _ in store.workers()] == [worker]
 
+    def test_a_worker_says_since_when_it_is_there(self, desk: Desk) -> None:
+        enlisted = desk.clock()
+        desk.clock.advance(LEASE)
+        desk.store.beat(desk.worker)
+        desk.submit("a")
+        desk.claim_one()
+        assert desk.worker.enlisted_at == enlisted
+        assert [one.enlisted_at for one, _, _ in desk.store.workers()] == [enlisted]
+        assert [one.worker for one, _ in desk.store.holders("papers")] == [desk.worker]
+
     def test_a_lease_of_no_length_is_forbidden(self, desk: Desk) -> None:
         with pytest.raises(self.forbidden):
             desk.enlist("hasty", lease=NOTHING)

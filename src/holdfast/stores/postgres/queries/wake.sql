@@ -5,3 +5,4 @@ update hf_document
    and state = 'paused'
    and due_at <= coalesce(%(now)s::timestamptz, now())
    and (step_id <> all(%(gates)s::bigint[]) or error = 'OnHold')
+returning id

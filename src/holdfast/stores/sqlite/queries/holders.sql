@@ -1,6 +1,6 @@
 -- The workers that hold documents of a pipeline, whether they live, and how many they hold.
-select w.id, w.name, w.host, w.pid, w.born, w.lease, w.beat_at, w.gone_at is null and w.beat_at + w.lease >= :now,
-       count(*)
+select w.id, w.name, w.host, w.pid, w.born, w.lease, w.enlisted_at, w.beat_at,
+       w.gone_at is null and w.beat_at + w.lease >= :now, count(*)
   from hf_document d indexed by hf_document_running
   join hf_worker w on w.id = d.worker_id
  where d.state = 'running'

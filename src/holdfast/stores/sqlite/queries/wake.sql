@@ -5,3 +5,4 @@ update hf_document
    and state = 'paused'
    and due_at <= :now
    and (step_id not in (select value from json_each(:gates)) or error = 'OnHold')
+returning id
