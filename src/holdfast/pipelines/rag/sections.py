@@ -16,7 +16,7 @@ TINY = 10
 
 
 class Block(Struct, frozen=True):
-    """A run of lines that belong together. `level` is a heading's, 0 for all else; `whole` ones are cut only by lines."""
+    """Lines that belong together. `level` is a heading's, 0 for all else; `whole` ones are cut only between lines."""
 
     start: int
     end: int

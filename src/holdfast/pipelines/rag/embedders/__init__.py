@@ -71,7 +71,11 @@ def embedder_named(spec: str = DEFAULT, **settings: Any) -> Embedder:
         case "openai" | "azure" | "ollama" if which:
             from holdfast.pipelines.rag.embedders import services
 
-            made = {"openai": services.OpenAI, "azure": services.AzureOpenAI, "ollama": services.Ollama}
+            made: dict[str, type[services.Service]] = {
+                "openai": services.OpenAI,
+                "azure": services.AzureOpenAI,
+                "ollama": services.Ollama,
+            }
             return made[kind](which, **settings)
     raise ValueError(
         f"there is no embedder {spec!r}{' with settings' if settings else ''}; there are granite, hash:64, "

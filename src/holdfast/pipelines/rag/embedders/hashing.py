@@ -35,7 +35,8 @@ class Hashing:
                 row[(mark >> 1) % self.dimension] += 1 if mark & 1 else -1
             if not row.any():
                 row[0] = 1  # a text without words, or whose words cancel out, still points somewhere
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows
 
     def embed_query(self, text: str) -> np.ndarray:
         """Gives the vector of a question: a text like others."""

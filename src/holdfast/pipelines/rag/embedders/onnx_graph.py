@@ -64,7 +64,7 @@ class Writer:
         for part, rows in (("q", slice(0, width)), ("kv", slice(width, None))):
             self._floats(f"{name}.{part}.w", weights[rows])
             self._floats(f"{name}.{part}.b", bias[rows])
-        first = self._node("Gather", hidden, "zero", axis=0)
+        (first,) = self._node("Gather", hidden, "zero", axis=0)
         query = self._linear(first, f"{name}.q")
         key, value = self._node("Split", self._linear(hidden, f"{name}.kv"), "halves", outputs=2, axis=1)
         return self._rest(layer, first, query, key, value)

@@ -1,7 +1,7 @@
 """Reads a model pack: a header, a tokenizer and tensors in one file, with the weights as small integers.
 
 The file begins with eight bytes of magic and the length of a JSON header. Then come the header, the tokenizer's JSON
-and the tensors, in the header's order. A tensor of kind `i8` is its values followed by one scale for each group of them.
+and the tensors, in the header's order. A tensor of kind `i8` is its values, then one scale for each group of them.
 """
 
 from __future__ import annotations
@@ -143,4 +143,5 @@ def _header(content: bytes, name: str) -> tuple[Header, int]:
 def _spread(values: np.ndarray, scales: np.ndarray) -> np.ndarray:
     import numpy as np
 
-    return np.multiply(values, scales, dtype=np.float32).reshape(len(values), -1)
+    spread: np.ndarray = np.multiply(values, scales, dtype=np.float32)
+    return spread.reshape(len(values), -1)
