@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "granite"
 
-__all__ = ["DEFAULT", "Embedder", "LocalEmbedder", "RemoteEmbedder", "embedder_named"]
+__all__ = ["DEFAULT", "Embedder", "LocalEmbedder", "RemoteEmbedder", "embedder_named", "is_remote"]
 
 
 class LocalEmbedder(Protocol):
@@ -43,7 +43,6 @@ class LocalEmbedder(Protocol):
         """Gives the vector of a question."""
 
 
-@runtime_checkable
 class RemoteEmbedder(LocalEmbedder, Protocol):
     """A model behind a service."""
 
@@ -52,6 +51,11 @@ class RemoteEmbedder(LocalEmbedder, Protocol):
 
 
 Embedder = LocalEmbedder | RemoteEmbedder
+
+
+def is_remote(embedder: Embedder) -> TypeGuard[RemoteEmbedder]:
+    """Answers whether a service stands behind it. Asks its class: its `dimension` may have to be asked for."""
+    return hasattr(type(embedder), "embed_async")
 
 
 def embedder_named(spec: str = DEFAULT, **settings: Any) -> Embedder:
@@ -70,8 +74,9 @@ def embedder_named(spec: str = DEFAULT, **settings: Any) -> Embedder:
             return Hashing(int(which or "64"))
         case "openai" | "azure" | "ollama" if which:
             from holdfast.pipelines.rag.embedders import services
+            from holdfast.pipelines.rag.embedders.service import Service
 
-            made: dict[str, type[services.Service]] = {
+            made: dict[str, type[Service]] = {
                 "openai": services.OpenAI,
                 "azure": services.AzureOpenAI,
                 "ollama": services.Ollama,

@@ -122,6 +122,7 @@ class Batcher:
             return
         try:
             vectors = await self._send([one.text for one in asked])
+            answered = list(zip(asked, vectors, strict=True))
         except (BadInput, Fault) as error:
             patience.left -= isinstance(error, Fault)
             if len(asked) == 1 or patience.left < 0:
@@ -135,7 +136,7 @@ class Batcher:
             if not isinstance(error, Exception):
                 raise
         else:
-            for one, vector in zip(asked, vectors, strict=True):
+            for one, vector in answered:
                 if not one.answer.done():
                     one.answer.set_result(vector)
 

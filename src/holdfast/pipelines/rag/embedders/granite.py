@@ -69,11 +69,11 @@ class Tokens:
     def __init__(self, tokenizer: str) -> None:
         from tokenizers import Tokenizer
 
-        self._tokenizer = Tokenizer.from_str(tokenizer)
+        self._tokenizer: Any = Tokenizer.from_str(tokenizer)
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        vocabulary = self._tokenizer.get_vocab()
-        self._begin, self._end = vocabulary["<s>"], vocabulary["</s>"]
+        self._begin: int = self._tokenizer.token_to_id("<s>")
+        self._end: int = self._tokenizer.token_to_id("</s>")
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Says where each token stands. A character that is several tokens is named by each of them."""
