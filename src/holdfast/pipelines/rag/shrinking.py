@@ -14,7 +14,7 @@ from holdfast.core.errors import Reject
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from pypdfium2 import PdfDocument
+    from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 
 MEBIBYTE = 1024 * 1024
 DPI = 300

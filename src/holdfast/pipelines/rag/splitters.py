@@ -73,19 +73,21 @@ def recursive(
 
 
 def by_tokens(text: str, size: int, overlap: int, tokenizer: Tokenizer) -> Iterator[Span]:
-    """Cuts after so many tokens; before a word rather than inside one, if that costs less than half of a chunk."""
+    """Cuts after so many tokens; before a word rather than inside one, if that costs less than half of a chunk.
+
+    A character is never cut, so one that is more tokens than `size` is a chunk that is too large.
+    """
     _require(size, overlap)
     spans = tokenizer.spans(text)
-    starts = [start for start, _ in spans]
     begin, count = 0, len(spans)
     while begin < count:
         end = min(begin + size, count)
         if end < count:
-            end = _word_start(text, spans, least=begin + size // 2 + 1, at=end)
-        yield starts[begin], max(stop for _, stop in spans[begin:end])
+            end = _word_start(text, spans, begin + size // 2 + 1, end) or _character_start(spans, begin + 1, end)
+        yield spans[begin][0], spans[end - 1][1]
         if end == count:
             return
-        begin = max(end - overlap, begin + 1)
+        begin = next(one for one in range(max(end - overlap, begin + 1), end + 1) if _is_apart(spans, one))
 
 
 def by_markdown(text: str, size: int = 1000, overlap: int = 200) -> Iterator[Span]:
@@ -146,23 +148,36 @@ def _literal(separator: str) -> re.Pattern[str]:
 
 
 def _trimmed(text: str, spans: Iterator[Span]) -> Iterator[Span]:
+    """Leaves out the space around pieces, and a piece that then is a part of the one before it."""
+    behind = 0
     for start, end in spans:
         piece = text[start:end]
-        kept = piece.strip()
-        if kept:
-            start += len(piece) - len(piece.lstrip())  # noqa: PLW2901
-            yield start, start + len(kept)
+        kept = piece.lstrip()
+        first = end - len(kept)
+        last = first + len(kept.rstrip())
+        if first < last and last > behind:
+            yield first, last
+            behind = last
 
 
-def _word_start(text: str, spans: Sequence[Span], *, least: int, at: int) -> int:
-    """The last token up to `at` that begins a word; failing that, one that at least begins a character."""
-    for token in range(at, least - 1, -1):
+def _word_start(text: str, spans: Sequence[Span], least: int, most: int) -> int | None:
+    """The last of some tokens that begins a word."""
+    for token in range(most, least - 1, -1):
         start = spans[token][0]
-        if text[start].isspace() or text[start - 1].isspace():
+        if _is_apart(spans, token) and (text[start].isspace() or text[start - 1].isspace()):
             return token
-    while at > least and spans[at][0] < spans[at - 1][1]:
-        at -= 1
-    return at
+    return None
+
+
+def _character_start(spans: Sequence[Span], least: int, most: int) -> int:
+    """The last of some tokens that begins a character, or the first thereafter; or the end."""
+    choices = (*range(most, least - 1, -1), *range(most + 1, len(spans)))
+    return next((one for one in choices if _is_apart(spans, one)), len(spans))
+
+
+def _is_apart(spans: Sequence[Span], token: int) -> bool:
+    """Answers whether a token does not begin inside the one before: a character may be several."""
+    return token == len(spans) or spans[token][0] >= spans[token - 1][1]
 
 
 def _require(size: int, overlap: int) -> None:

@@ -69,11 +69,11 @@ class Tokens:
     def __init__(self, tokenizer: str) -> None:
         from tokenizers import Tokenizer
 
-        self._tokenizer: Any = Tokenizer.from_str(tokenizer)
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        self._begin: int = self._tokenizer.token_to_id("<s>")
-        self._end: int = self._tokenizer.token_to_id("</s>")
+        made: Any = Tokenizer.from_str(tokenizer)
+        made.no_padding()
+        made.no_truncation()
+        self._tokenizer = made
+        self._begin, self._end = made.token_to_id("<s>"), made.token_to_id("</s>")
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Says where each token stands. A character that is several tokens is named by each of them."""
