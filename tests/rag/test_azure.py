@@ -20,11 +20,9 @@ from holdfast.pipelines.rag.asking import MissingSetting, ServiceError, asked_to
 from holdfast.pipelines.rag.azure import KEY as KEY_VARIABLE
 from holdfast.pipelines.rag.azure import AzureReader
 from holdfast.pipelines.rag.model import Page
-from holdfast.pipelines.rag.shrinking import fitted, parts_of
+from holdfast.pipelines.rag.shrinking import MOST, fitted, parts_of
 from tests.rag.services.documents import KEY, DocumentService
 from tests.rag.services.local import Answer, Asked, busy
-
-MEBIBYTE = 1024 * 1024
 
 
 @pytest.fixture
@@ -132,22 +130,22 @@ def test_a_picture_that_is_too_large_is_made_to_fit(
 ) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(noise(1500, 1200))
-    assert path.stat().st_size > 4 * MEBIBYTE
+    assert path.stat().st_size > MOST
     (page,) = reader.pages_of(path)
     assert page.text.startswith("JPEG")
-    assert len(service.posts[0].body) <= 4 * MEBIBYTE
+    assert len(service.posts[0].body) <= MOST
 
 
 def test_a_pdf_page_that_is_too_large_is_sent_as_a_picture(
     service: DocumentService, reader: AzureReader, tmp_path: Path
 ) -> None:
     large = noise(2000, 1600, "JPEG", quality=98)
-    assert len(large) > 4 * MEBIBYTE
+    assert len(large) > MOST
     path = pdf(tmp_path / "a.pdf", ["one", "two"], picture=large)
     first, second = reader.pages_of(path)
     assert first.text.startswith("JPEG")
     assert second.text == "two"
-    assert all(len(asked.body) <= 4 * MEBIBYTE for asked in service.posts)
+    assert all(len(asked.body) <= MOST for asked in service.posts)
 
 
 @pytest.mark.parametrize("most", [200_000, 40_000, 5_000])
@@ -157,6 +155,11 @@ def test_quality_goes_before_size(most: int) -> None:
     assert len(content) <= most
     with Image.open(BytesIO(content)) as small:
         assert (small.size == (400, 300)) == (most >= 40_000)
+
+
+def test_what_is_transparent_becomes_paper() -> None:
+    with Image.open(BytesIO(fitted(Image.new("RGBA", (60, 60), (0, 0, 0, 0)), MOST))) as flat:
+        assert flat.getpixel((30, 30)) == (255, 255, 255)
 
 
 def test_a_picture_that_cannot_be_made_to_fit_is_rejected() -> None:
@@ -325,9 +328,9 @@ def test_what_is_no_document_is_rejected_before_it_is_sent(
 
 def test_pages_that_are_too_large_together_go_alone(tmp_path: Path) -> None:
     path = pdf(tmp_path / "a.pdf", ["one", "two", "three"])
-    alone = [len(content) for _, content in parts_of(path, start=0, at_once=1, most=MEBIBYTE)]
+    alone = [len(content) for _, content in parts_of(path, start=0, at_once=1, most=MOST)]
     assert [count for count, _ in parts_of(path, start=0, at_once=3, most=max(alone))] == [1, 1, 1]
-    assert [count for count, _ in parts_of(path, start=0, at_once=3, most=MEBIBYTE)] == [3]
+    assert [count for count, _ in parts_of(path, start=0, at_once=3, most=MOST)] == [3]
 
 
 def test_waits_are_understood_in_every_form() -> None:

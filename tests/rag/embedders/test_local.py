@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -103,7 +104,9 @@ def test_all_who_ask_for_granite_get_the_same(granite: LocalEmbedder) -> None:
 def test_a_forked_child_embeds_as_its_parent_does(granite: LocalEmbedder) -> None:
     expected = granite.embed_query(TEXTS[0])
     reading, writing = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: it is what is tested
+        child = os.fork()
     if not child:
         status = 1
         try:

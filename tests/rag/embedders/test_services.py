@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -89,6 +92,23 @@ def test_loops_ask_without_waiting_for_each_other(service: OpenAIService, embedd
     assert is_remote(embedder)
     np.testing.assert_allclose(np.concatenate(asyncio.run(both())), service.hashing.embed(TEXTS), atol=1e-6)
     assert service.batches == [TEXTS]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_asks_by_itself(service: OpenAIService, embedder: OpenAI) -> None:
+    embedder.embed(TEXTS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: it is what is tested
+        child = os.fork()
+    if not child:
+        signal.alarm(60)
+        status = 1
+        try:
+            status = 0 if embedder.embed(["from a child"]).shape == (1, 8) else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert service.batches == [TEXTS, ["from a child"]]
 
 
 def test_no_texts_need_no_request(service: OpenAIService, embedder: OpenAI) -> None:

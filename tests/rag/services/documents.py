@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from PIL import Image
 
-from holdfast.pipelines.rag.shrinking import MEBIBYTE, PDFIUM
+from holdfast.pipelines.rag.shrinking import MOST, PDFIUM
 from tests.rag.services.local import Answer, Asked, LocalService
 
 KEY = "a-key-of-nobody"
@@ -41,7 +41,7 @@ class DocumentService(LocalService):
     def _begin(self, asked: Asked, path: str, query: dict[str, list[str]]) -> Answer:
         if path != "/documentintelligence/documentModels/prebuilt-read:analyze":
             return Answer(404, {"error": {"code": "NotFound", "innererror": {"code": "ModelNotFound"}}})
-        if len(asked.body) > 4 * MEBIBYTE:
+        if len(asked.body) > MOST:
             return _invalid("InvalidContentLength", "The input image is too large.")
         try:
             texts = _read(asked.body)

@@ -27,7 +27,7 @@ from holdfast.pipelines.rag.asking import (
     without,
 )
 from holdfast.pipelines.rag.model import Page
-from holdfast.pipelines.rag.shrinking import MEBIBYTE, parts_of
+from holdfast.pipelines.rag.shrinking import MOST, parts_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -55,7 +55,7 @@ class AzureReader:
         model: str = "prebuilt-read",
         concurrency: int = 3,
         pages_at_once: int = 1,
-        most: int = 4 * MEBIBYTE,
+        most: int = MOST,
         patience: timedelta = timedelta(minutes=5),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -74,8 +74,7 @@ class _Lines:
     def take(self) -> None:
         self.at = self._next()
 
-    def take_while(self, wanted: object) -> None:
-        assert callable(wanted)
+    def take_while(self, wanted: Callable[[str], bool]) -> None:
         while (line := self.peek()) is not None and wanted(line):
             self.take()
 

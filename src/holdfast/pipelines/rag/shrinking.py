@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 
-MEBIBYTE = 1024 * 1024
+MOST = 4_000_000
+"""Bytes that a service takes for a page."""
 DPI = 300
 PIXELS = 25_000_000
 """What a page is rendered to at most: A3 at 300 dots an inch."""
-BOMB = 200_000_000
+BOMB = 100_000_000
 """Pixels of a picture that is not opened: it would fill the memory."""
 LONGEST_SIDE = 10_000
 SHORTEST_SIDE = 50
@@ -47,8 +48,7 @@ def fitted(image: Image, most: int) -> bytes:
     """Gives a picture as a JPEG of at most `most` bytes: first of less quality, then smaller."""
     from PIL import Image as Images
 
-    if image.mode not in ("L", "RGB"):
-        image = image.convert("RGB")
+    image = _on_paper(image)
     if max(image.size) > LONGEST_SIDE:
         image = _scaled(image, LONGEST_SIDE / max(image.size))
     while True:
@@ -141,6 +141,18 @@ def _picture(path: Path, image: Image, frames: int, most: int) -> bytes:
     if frames == 1 and path.stat().st_size <= most and max(image.size) <= LONGEST_SIDE:
         return path.read_bytes()
     return fitted(image, most)
+
+
+def _on_paper(image: Image) -> Image:
+    """Gives a picture upright and without transparency: what shines through is white, as paper is."""
+    from PIL import Image as Images
+    from PIL import ImageOps
+
+    image = ImageOps.exif_transpose(image)
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Images.alpha_composite(Images.new("RGBA", image.size, "white"), image)
+    return image if image.mode in ("L", "RGB") else image.convert("RGB")
 
 
 def _scaled(image: Image, factor: float) -> Image:

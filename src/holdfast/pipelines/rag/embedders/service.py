@@ -13,6 +13,7 @@ from base64 import b64decode
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
@@ -124,9 +125,8 @@ class Service:
             return np.empty((0, self._dimension or 0), np.float32)
         return np.stack(await home.batcher.embed(texts))
 
-    async def _send(self, texts: Sequence[str]) -> Sequence[np.ndarray]:
+    async def _send(self, home: _Home, texts: Sequence[str]) -> Sequence[np.ndarray]:
         """Sends one request, waits out what is short, and gives vectors of length one."""
-        home = self._at_home()
         for _ in range(WAITS):
             await self._wait_for_turn(home, texts)
             answer = await self._post(home, texts)
@@ -220,13 +220,19 @@ class _Home:
         self.client = httpx2.AsyncClient(
             timeout=service._timeout.total_seconds(), trust_env=False, follow_redirects=False
         )
-        self.batcher = Batcher(service._send, service._limits)
+        self.batcher = Batcher(partial(service._send, self), service._limits)
+
+    async def _move_out(self) -> None:
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await self.client.aclose()
+        await asyncio.get_running_loop().shutdown_default_executor()  # it waited for the meter
 
     def call(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
-        self.call(self.client.aclose()).result()
+        self.call(self._move_out()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
