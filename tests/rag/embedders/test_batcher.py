@@ -76,6 +76,19 @@ def test_no_more_requests_are_under_way_than_allowed() -> None:
     assert sent.most_under_way == 3
 
 
+def test_texts_that_wait_for_a_slot_gather_company() -> None:
+    sent = Sent()
+
+    async def while_one_is_under_way() -> None:
+        batcher = Batcher(sent, Limits(inputs=4, concurrency=1, linger=0))
+        first = asyncio.create_task(batcher.embed(["a"] * 4))
+        await asyncio.sleep(0)
+        await asyncio.gather(first, *(batcher.embed(["b"]) for _ in range(3)))
+
+    asyncio.run(while_one_is_under_way())
+    assert sent.requests == [["a"] * 4, ["b"] * 3]
+
+
 def test_a_bad_text_fails_its_caller_alone() -> None:
     sent = Sent()
     answers = gather(sent, [["a", "bb"], ["bad"], ["ccc"], ["bad", "x"]], Limits())
@@ -130,15 +143,16 @@ def test_threads_share_requests_too(service: OpenAIService) -> None:
 
 
 def test_a_too_long_text_is_rejected_alone_by_a_real_service(service: OpenAIService, embedder: OpenAI) -> None:
-    async def three() -> list[object]:
-        texts = (["short"], ["x" * (LONGEST + 1)], [POISON], ["also short"])
+    async def five() -> list[object]:
+        texts = (["short"], ["x" * (LONGEST + 1)], [POISON], ["also short", "fine"], ["half a sign: \ud83d"])
         return await asyncio.gather(*(embedder.embed_async(one) for one in texts), return_exceptions=True)
 
-    first, second, third, fourth = asyncio.run(three())
+    first, second, third, fourth, fifth = asyncio.run(five())
     assert isinstance(first, np.ndarray)
     assert isinstance(second, Reject)
     assert isinstance(third, ServiceError)
     assert isinstance(fourth, np.ndarray)
+    assert isinstance(fifth, Reject)
 
 
 def test_an_error_without_a_meaning_reaches_every_caller() -> None:

@@ -64,7 +64,7 @@ class Batcher:
         self._send = send
         self._limits = limits
         self._waiting: deque[_Asked] = deque()
-        self._slots = asyncio.Semaphore(limits.concurrency)
+        self._free = limits.concurrency
         self._timer: asyncio.TimerHandle | None = None
         self._requests: set[asyncio.Task[None]] = set()
 
@@ -73,10 +73,9 @@ class Batcher:
         loop = asyncio.get_running_loop()
         asked = [_Asked(text, loop.create_future()) for text in texts]
         self._waiting.extend(asked)
-        while self._is_full():
-            self._start(self._next())
-        if self._waiting and self._timer is None:
-            self._timer = loop.call_later(self._limits.linger, self._flush)
+        self._send_full()
+        if self._waiting and self._timer is None and self._free:
+            self._timer = loop.call_later(self._limits.linger, self._send_all)
         answers = await asyncio.gather(*(one.answer for one in asked), return_exceptions=True)
         vectors: list[np.ndarray] = []
         for answer in answers:
@@ -85,9 +84,14 @@ class Batcher:
             vectors.append(answer)
         return vectors
 
-    def _flush(self) -> None:
+    def _send_full(self) -> None:
+        while self._free and self._is_full():
+            self._start(self._next())
+
+    def _send_all(self) -> None:
+        """Sends what waits. What has no slot goes on gathering company until there is one."""
         self._timer = None
-        while self._waiting:
+        while self._free and self._waiting:
             self._start(self._next())
 
     def _is_full(self) -> bool:
@@ -107,13 +111,20 @@ class Batcher:
         return taken
 
     def _start(self, asked: list[_Asked]) -> None:
+        self._free -= 1
         task = asyncio.get_running_loop().create_task(self._carry(asked))
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
 
     async def _carry(self, asked: list[_Asked]) -> None:
-        async with self._slots:
+        try:
             await self._settle(asked, _Patience(2 * len(asked).bit_length() + 1))
+        finally:
+            self._free += 1
+            if self._timer is None:
+                self._send_all()
+            else:
+                self._send_full()
 
     async def _settle(self, asked: list[_Asked], patience: _Patience) -> None:
         """Sends texts and hands out what comes back. Halves a request that fails because of one of them."""

@@ -148,7 +148,10 @@ class Service:
     async def _post(self, home: _Home, texts: Sequence[str]) -> httpx2.Response:
         import httpx2
 
-        body = msgspec.json.encode(self.question(texts))
+        try:
+            body = msgspec.json.encode(self.question(texts))
+        except UnicodeEncodeError as error:
+            raise BadInput(Reject("the text has half a character in it, which cannot be sent")) from error
         headers = {"content-type": "application/json"} | self.headers(self.key())
         try:
             return await home.client.post(self.address(), content=body, headers=headers)
