@@ -1,0 +1,96 @@
+"""Embedders: texts in, vectors of length one out. Local models compute; services are asked.
+
+A local model is called from the worker's threads: `embed` of a `LocalEmbedder` uses the core it is called on. A
+`RemoteEmbedder` also has `embed_async`, so that one loop can wait for many answers at once, and puts the texts of
+concurrent callers into one request. Who has no loop, such as a search from the command line, calls `embed` of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from holdfast.pipelines.rag.embedders.granite import Granite
+
+DEFAULT = "granite"
+
+__all__ = ["DEFAULT", "Embedder", "LocalEmbedder", "RemoteEmbedder", "embedder_named", "is_remote"]
+
+
+class LocalEmbedder(Protocol):
+    """A model. `name` is its identity: vectors of equal names can be compared. Safe to share between threads."""
+
+    @property
+    def name(self) -> str:
+        """The model's identity, such as granite-30m."""
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+
+    @property
+    def window(self) -> int:
+        """How many texts it likes in one call."""
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Gives a float32 row of length one for each text."""
+
+    def embed_query(self, text: str) -> np.ndarray:
+        """Gives the vector of a question."""
+
+
+class RemoteEmbedder(LocalEmbedder, Protocol):
+    """A model behind a service."""
+
+    async def embed_async(self, texts: Sequence[str]) -> np.ndarray:
+        """Gives a float32 row of length one for each text, from any event loop."""
+
+
+Embedder = LocalEmbedder | RemoteEmbedder
+
+
+def is_remote(embedder: Embedder) -> TypeGuard[RemoteEmbedder]:
+    """Answers whether a service stands behind it. Asks its class: its `dimension` may have to be asked for."""
+    return hasattr(type(embedder), "embed_async")
+
+
+def embedder_named(spec: str = DEFAULT, **settings: Any) -> Embedder:
+    """Gives the embedder that a spec such as `granite`, `hash:64` or `ollama:nomic-embed-text` names.
+
+    Services are `openai:MODEL`, `azure:DEPLOYMENT` and `ollama:MODEL`; their keys and addresses come from the
+    environment, and `settings` are those of their classes.
+    """
+    kind, _, which = spec.partition(":")
+    match kind:
+        case "granite" if not which and not settings:
+            return _granite()
+        case "hash" if not settings and (which or "64").isdecimal():
+            from holdfast.pipelines.rag.embedders.hashing import Hashing
+
+            return Hashing(int(which or "64"))
+        case "openai" | "azure" | "ollama" if which:
+            from holdfast.pipelines.rag.embedders import services
+            from holdfast.pipelines.rag.embedders.service import Service
+
+            made: dict[str, type[Service]] = {
+                "openai": services.OpenAI,
+                "azure": services.AzureOpenAI,
+                "ollama": services.Ollama,
+            }
+            return made[kind](which, **settings)
+    raise ValueError(
+        f"there is no embedder {spec!r}{' with settings' if settings else ''}; there are granite, hash:64, "
+        "openai:MODEL, azure:DEPLOYMENT and ollama:MODEL"
+    )
+
+
+@cache
+def _granite() -> Granite:
+    """One for the process: its session is shared by all who ask."""
+    from holdfast.pipelines.rag.embedders.granite import Granite
+
+    return Granite()

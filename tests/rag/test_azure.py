@@ -1,0 +1,345 @@
+"""Azure Document Intelligence: pages one by one, patience with a busy service, and nothing larger than it takes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from holdfast import Reject, RetryLater
+from holdfast.pipelines.rag.asking import MissingSetting, ServiceError, asked_to_wait, backoff
+from holdfast.pipelines.rag.azure import KEY as KEY_VARIABLE
+from holdfast.pipelines.rag.azure import AzureReader
+from holdfast.pipelines.rag.model import Page
+from holdfast.pipelines.rag.shrinking import MOST, fitted, parts_of
+from tests.rag.services.documents import KEY, DocumentService
+from tests.rag.services.local import Answer, Asked, busy
+
+
+@pytest.fixture
+def service() -> Iterator[DocumentService]:
+    with DocumentService() as running:
+        yield running
+
+
+@pytest.fixture
+def slept() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def reader(service: DocumentService, slept: list[float]) -> AzureReader:
+    return AzureReader(service.url, KEY, sleep=slept.append)
+
+
+def pdf(path: Path, texts: list[str], picture: bytes = b"") -> Path:
+    """Writes a PDF by hand: a page for each text, the first with a picture if there is one."""
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
+    image = b""
+    if picture:
+        with Image.open(BytesIO(picture)) as opened:
+            head = (
+                f"<< /Type /XObject /Subtype /Image /Width {opened.width} /Height {opened.height}"
+                f" /ColorSpace /DeviceRGB /BitsPerComponent 8 /Filter /DCTDecode /Length {len(picture)} >>"
+            )
+        objects.append(head.encode() + b"\nstream\n" + picture + b"\nendstream")
+        image = b"/XObject << /P 4 0 R >>"
+    kids = []
+    for text in texts:
+        drawn = f"BT /F 24 Tf 72 700 Td ({text}) Tj ET".encode()
+        if image:
+            drawn += b" q 500 0 0 500 50 100 cm /P Do Q"
+        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawn), drawn))
+        objects.append(
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F 3 0 R >> %s >> "
+            b"/Contents %d 0 R >>" % (image, len(objects))
+        )
+        kids.append(b"%d 0 R" % len(objects))
+        image = b""
+    objects[1] = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(kids), b" ".join(kids))
+    out, offsets = b"%PDF-1.4\n", []
+    for number, content in enumerate(objects, 1):
+        offsets.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    size = len(objects) + 1
+    out += b"xref\n0 %d\n0000000000 65535 f \n%strailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (
+        size, table, size, len(out),
+    )  # fmt: skip
+    path.write_bytes(out)
+    return path
+
+
+def noise(width: int, height: int, form: str = "PNG", **options: Any) -> bytes:
+    """A picture that hardly compresses."""
+    pixels = np.random.default_rng(7).integers(0, 256, (height, width, 3), np.uint8)
+    out = BytesIO()
+    Image.fromarray(pixels).save(out, form, **options)
+    return out.getvalue()
+
+
+def test_pages_come_one_by_one_each_sent_alone(service: DocumentService, reader: AzureReader, tmp_path: Path) -> None:
+    pages = reader.pages_of(pdf(tmp_path / "a.pdf", ["one", "two", "three"]))
+    assert next(pages) == Page(1, "one", how="azure")
+    assert len(service.posts) == 1
+    assert list(pages) == [Page(2, "two", how="azure"), Page(3, "three", how="azure")]
+    assert ["pages=1&" in asked.path for asked in service.posts] == [True] * 3
+
+
+def test_a_resumed_document_asks_only_for_what_is_left(
+    service: DocumentService, reader: AzureReader, tmp_path: Path
+) -> None:
+    path = pdf(tmp_path / "a.pdf", ["one", "two", "three"])
+    assert list(reader.pages_of(path, start=2)) == [Page(3, "three", how="azure")]
+    assert len(service.posts) == 1
+    assert list(reader.pages_of(path, start=3)) == []
+
+
+def test_a_few_pages_can_go_together(service: DocumentService, slept: list[float], tmp_path: Path) -> None:
+    reader = AzureReader(service.url, KEY, pages_at_once=2, sleep=slept.append)
+    pages = list(reader.pages_of(pdf(tmp_path / "a.pdf", ["one", "two", "three"])))
+    assert [(page.number, page.text) for page in pages] == [(1, "one"), (2, "two"), (3, "three")]
+    assert len(service.posts) == 2
+
+
+def test_a_picture_is_sent_as_it_is(service: DocumentService, reader: AzureReader, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(noise(60, 80))
+    assert [page.text for page in reader.pages_of(path)] == ["PNG 60x80"]
+    assert service.posts[0].body == path.read_bytes()
+
+
+def test_a_tiff_has_as_many_pages_as_pictures(reader: AzureReader, tmp_path: Path) -> None:
+    frames = [Image.new("L", (60 + number, 60)) for number in range(3)]
+    frames[0].save(tmp_path / "a.tiff", save_all=True, append_images=frames[1:])
+    assert [page.text for page in reader.pages_of(tmp_path / "a.tiff")] == ["JPEG 60x60", "JPEG 61x60", "JPEG 62x60"]
+    assert [page.number for page in reader.pages_of(tmp_path / "a.tiff", start=1)] == [2, 3]
+
+
+def test_a_picture_that_is_too_large_is_made_to_fit(
+    service: DocumentService, reader: AzureReader, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(noise(1500, 1200))
+    assert path.stat().st_size > MOST
+    (page,) = reader.pages_of(path)
+    assert page.text.startswith("JPEG")
+    assert len(service.posts[0].body) <= MOST
+
+
+def test_a_pdf_page_that_is_too_large_is_sent_as_a_picture(
+    service: DocumentService, reader: AzureReader, tmp_path: Path
+) -> None:
+    large = noise(2000, 1600, "JPEG", quality=98)
+    assert len(large) > MOST
+    path = pdf(tmp_path / "a.pdf", ["one", "two"], picture=large)
+    first, second = reader.pages_of(path)
+    assert first.text.startswith("JPEG")
+    assert second.text == "two"
+    assert all(len(asked.body) <= MOST for asked in service.posts)
+
+
+@pytest.mark.parametrize("most", [200_000, 40_000, 5_000])
+def test_quality_goes_before_size(most: int) -> None:
+    with Image.open(BytesIO(noise(400, 300))) as image:
+        content = fitted(image, most)
+    assert len(content) <= most
+    with Image.open(BytesIO(content)) as small:
+        assert (small.size == (400, 300)) == (most >= 40_000)
+
+
+def test_what_is_transparent_becomes_paper() -> None:
+    with Image.open(BytesIO(fitted(Image.new("RGBA", (60, 60), (0, 0, 0, 0)), MOST))) as flat:
+        assert flat.getpixel((30, 30)) == (255, 255, 255)
+
+
+def test_a_picture_that_cannot_be_made_to_fit_is_rejected() -> None:
+    with Image.open(BytesIO(noise(400, 300))) as image, pytest.raises(Reject, match="cannot be made smaller"):
+        fitted(image, 300)
+
+
+def test_the_result_is_asked_for_until_it_is_there(
+    service: DocumentService, reader: AzureReader, slept: list[float], tmp_path: Path
+) -> None:
+    service.running = 3
+    assert [page.text for page in reader.pages_of(pdf(tmp_path / "a.pdf", ["one"]))] == ["one"]
+    assert slept == [0, 2, 2, 2]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_service_is_asked_again_when_it_says(
+    service: DocumentService, reader: AzureReader, slept: list[float], tmp_path: Path, status: int
+) -> None:
+    service.troubles.extend([busy("7", status=status), busy("3", status=status)])
+    assert len(list(reader.pages_of(pdf(tmp_path / "a.pdf", ["one"])))) == 1
+    assert slept[:2] == [7, 3]
+
+
+def test_without_a_word_the_waits_grow(
+    service: DocumentService, reader: AzureReader, slept: list[float], tmp_path: Path
+) -> None:
+    service.troubles.extend(busy() for _ in range(4))
+    assert len(list(reader.pages_of(pdf(tmp_path / "a.pdf", ["one"])))) == 1
+    assert all(2**number / 2 <= wait <= 2**number for number, wait in enumerate(slept[:4]))
+
+
+def test_a_service_that_stays_busy_puts_the_document_off(
+    service: DocumentService, reader: AzureReader, tmp_path: Path
+) -> None:
+    service.troubles.extend(busy() for _ in range(20))
+    with pytest.raises(RetryLater, match="busy"):
+        list(reader.pages_of(pdf(tmp_path / "a.pdf", ["one"])))
+
+
+def test_a_long_wait_is_not_waited_out(
+    service: DocumentService, reader: AzureReader, slept: list[float], tmp_path: Path
+) -> None:
+    service.troubles.append(busy("600"))
+    with pytest.raises(RetryLater) as put_off:
+        list(reader.pages_of(pdf(tmp_path / "a.pdf", ["one"])))
+    assert put_off.value.after == timedelta(seconds=600)
+    assert slept == []
+
+
+@pytest.mark.parametrize("trouble", [Answer(500), Answer(502), Answer(cut=True)], ids=["500", "502", "cut"])
+def test_what_goes_wrong_on_the_way_is_tried_again(
+    service: DocumentService, reader: AzureReader, tmp_path: Path, trouble: Answer
+) -> None:
+    service.troubles.append(trouble)
+    assert [page.text for page in reader.pages_of(pdf(tmp_path / "a.pdf", ["one"]))] == ["one"]
+
+
+def test_a_service_that_stays_out_of_order_is_an_error(
+    service: DocumentService, reader: AzureReader, tmp_path: Path
+) -> None:
+    service.troubles.extend(Answer(500) for _ in range(20))
+    with pytest.raises(ServiceError, match="out of order"):
+        list(reader.pages_of(pdf(tmp_path / "a.pdf", ["one"])))
+
+
+def test_a_refused_key_names_the_variable(service: DocumentService, tmp_path: Path) -> None:
+    with pytest.raises(ServiceError, match=KEY_VARIABLE) as refused:
+        list(AzureReader(service.url, "wrong-key").pages_of(pdf(tmp_path / "a.pdf", ["one"])))
+    assert "wrong-key" not in str(refused.value)
+
+
+def test_address_and_key_come_from_the_environment(
+    service: DocumentService, slept: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = pdf(tmp_path / "a.pdf", ["one"])
+    monkeypatch.setenv("AZURE_DOCUMENT_INTELLIGENCE_ENDPOINT", service.url + "/")
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    assert len(list(AzureReader(sleep=slept.append).pages_of(path))) == 1
+    monkeypatch.delenv(KEY_VARIABLE)
+    with pytest.raises(MissingSetting, match=KEY_VARIABLE):
+        list(AzureReader().pages_of(path))
+
+
+def test_a_model_that_is_not_there_is_no_fault_of_the_file(service: DocumentService, tmp_path: Path) -> None:
+    with pytest.raises(ServiceError, match="ModelNotFound"):
+        list(AzureReader(service.url, KEY, model="other").pages_of(pdf(tmp_path / "a.pdf", ["one"])))
+
+
+def test_what_the_service_cannot_read_is_rejected_with_its_reason(
+    service: DocumentService, reader: AzureReader, tmp_path: Path
+) -> None:
+    inner = {"code": "InvalidContent", "message": "The file is corrupted."}
+    service.troubles.append(Answer(400, {"error": {"code": "InvalidRequest", "innererror": inner}}))
+    with pytest.raises(Reject, match="The file is corrupted"):
+        list(reader.pages_of(pdf(tmp_path / "a.pdf", ["one"])))
+
+
+def test_an_analysis_that_fails_says_why(service: DocumentService, reader: AzureReader, tmp_path: Path) -> None:
+    def failed(asked: Asked) -> Answer:
+        if asked.method == "POST":
+            return DocumentService.answer(service, asked)
+        return Answer(200, {"status": "failed", "error": {"code": "InternalServerError", "message": "it broke"}})
+
+    service.answer = failed  # type: ignore[method-assign]
+    with pytest.raises(ServiceError, match="it broke"):
+        list(reader.pages_of(pdf(tmp_path / "a.pdf", ["one"])))
+
+
+def test_an_analysis_without_an_end_puts_the_document_off(
+    service: DocumentService, slept: list[float], tmp_path: Path
+) -> None:
+    service.running = 1000
+    reader = AzureReader(service.url, KEY, patience=timedelta(seconds=20), sleep=slept.append)
+    with pytest.raises(RetryLater, match="not done"):
+        list(reader.pages_of(pdf(tmp_path / "a.pdf", ["one"])))
+    assert sum(slept) <= 22
+
+
+def test_a_result_elsewhere_is_not_asked_for(service: DocumentService, reader: AzureReader, tmp_path: Path) -> None:
+    with DocumentService() as other:
+        service.elsewhere = other.url
+        with pytest.raises(ServiceError, match="another address"):
+            list(reader.pages_of(pdf(tmp_path / "a.pdf", ["one"])))
+        assert other.requests == []
+
+
+def test_no_more_analyses_are_under_way_than_allowed(service: DocumentService, tmp_path: Path) -> None:
+    """Of four documents, three wait for an answer that is held back; the fourth is not even sent."""
+    held = threading.Event()
+    service.running = 0
+    service.troubles.extend(Answer(after=held) for _ in range(3))
+    arrived = threading.Semaphore(0)
+    hear = service.hear
+
+    def counted(asked: Asked) -> Answer:
+        arrived.release()
+        return hear(asked)
+
+    service.hear = counted  # type: ignore[method-assign]
+    reader = AzureReader(service.url, KEY, sleep=lambda _: None)
+    paths = [pdf(tmp_path / f"{number}.pdf", [f"text {number}"]) for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        read = [pool.submit(lambda path: list(reader.pages_of(path)), path) for path in paths]
+        for _ in range(3):
+            assert arrived.acquire(timeout=30)
+        assert not reader._slots.acquire(blocking=False)
+        assert len(service.requests) == 3
+        held.set()
+        assert [one.result()[0].text for one in read] == [f"text {number}" for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"", "empty"), (b"plain words", "neither a PDF nor a picture"), (b"%PDF-1.4\nbroken", "cannot be opened")],
+)
+def test_what_is_no_document_is_rejected_before_it_is_sent(
+    service: DocumentService, reader: AzureReader, tmp_path: Path, content: bytes, reason: str
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    with pytest.raises(Reject, match=reason):
+        list(reader.pages_of(path))
+    assert service.requests == []
+
+
+def test_pages_that_are_too_large_together_go_alone(tmp_path: Path) -> None:
+    path = pdf(tmp_path / "a.pdf", ["one", "two", "three"])
+    alone = [len(content) for _, content in parts_of(path, start=0, at_once=1, most=MOST)]
+    assert [count for count, _ in parts_of(path, start=0, at_once=3, most=max(alone))] == [1, 1, 1]
+    assert [count for count, _ in parts_of(path, start=0, at_once=3, most=MOST)] == [3]
+
+
+def test_waits_are_understood_in_every_form() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    date = format_datetime(now + timedelta(seconds=90), usegmt=True)
+    assert asked_to_wait({"retry-after": "12"}, now=now) == 12
+    assert asked_to_wait({"retry-after": date}, now=now) == 90
+    assert asked_to_wait({"retry-after": format_datetime(now - timedelta(days=1), usegmt=True)}, now=now) == 0
+    assert asked_to_wait({"retry-after-ms": "250", "retry-after": "1"}, now=now) == 0.25
+    for nothing in ("", "soon", "-1", "nan", "inf"):
+        assert asked_to_wait({"retry-after": nothing}, now=now) is None
+    assert backoff(50) <= 60
