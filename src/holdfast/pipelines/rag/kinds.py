@@ -50,11 +50,11 @@ STRANGERS = (
     (b"OggS", "a sound or video file"),
     (b"\x1aE\xdf\xa3", "a video file"),
 )
-MAIL_HEADERS = set(
-    "from to cc bcc subject date received message-id mime-version content-type content-transfer-encoding return-path "
-    "delivered-to reply-to sender in-reply-to references x-mailer x-original-to envelope-to list-id dkim-signature "
-    "resent-from".split()
-)
+MAIL_HEADERS = {
+    *("from", "to", "cc", "bcc", "subject", "date", "received", "message-id", "mime-version", "content-type"),
+    *("content-transfer-encoding", "return-path", "delivered-to", "reply-to", "sender", "in-reply-to", "references"),
+    *("x-mailer", "x-original-to", "envelope-to", "list-id", "dkim-signature", "resent-from"),
+}
 ONLY_MAIL_HEADERS = MAIL_HEADERS - {"subject", "date", "sender", "references", "content-type"}
 HEADER = re.compile(r"([!-9;-~]+)[ \t]*:")
 TAG = re.compile(
@@ -112,7 +112,7 @@ def _office_of_another_layout(names: set[str]) -> Kind:
 
 
 def _kind_of_ole(path: Path) -> Kind:
-    import olefile
+    import olefile  # type: ignore[import-untyped]
 
     try:
         with olefile.OleFileIO(str(path)) as ole:

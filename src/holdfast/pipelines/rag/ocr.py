@@ -61,11 +61,11 @@ def _on_white(picture: Image) -> Image:
 
 
 @cache
-def _engine() -> Any:  # noqa: ANN401  # tesserocr has no types
+def _engine() -> Any:  # tesserocr has no types
     """Loads the engine, once a process."""
     os.environ.setdefault("OMP_THREAD_LIMIT", "1")  # one thread: the cores are kept busy by other documents
     try:
-        from tesserocr import PSM, PyTessBaseAPI
+        from tesserocr import PSM, PyTessBaseAPI  # type: ignore[import-untyped]
     except ImportError as error:
         raise Reject("reading text off pictures needs Tesseract: pip install 'holdfast[rag]'") from error
     folder = Path(sys.prefix) / "share" / "tessdata"

@@ -69,5 +69,5 @@ def page_count(path: Path, kind: Kind | None = None, limits: Limits = LIMITS) ->
     return count
 
 
-def _parser(kind: Kind) -> Any:  # noqa: ANN401  # a module, whose functions are called by name
+def _parser(kind: Kind) -> Any:  # a module, whose functions are called by name
     return import_module(f"{__name__}.{PARSERS[kind]}")

@@ -27,28 +27,30 @@ def in_pages(pieces: Iterable[str]) -> Iterator[str]:
 
     Where it is divided depends on the text alone, not on the pieces.
     """
-    waiting = ""
+    waiting, given = "", False
     for piece in pieces:
         waiting += piece
-        while len(waiting) > SIZE:
-            end = _end_of_page(waiting)
-            yield waiting[:end]
-            waiting = waiting[end:].removeprefix("\f")
+        begin = 0
+        while len(waiting) - begin > SIZE:
+            end = _end_of_page(waiting, begin)
+            yield waiting[begin:end]
+            begin, given = end + waiting.startswith("\f", end), True
+        waiting = waiting[begin:]
     *full, last = waiting.split("\f")
     yield from full
-    if last.strip() or not full:
+    if last.strip() or not (full or given):
         yield last
 
 
-def _end_of_page(text: str) -> int:
-    feed = text.find("\f", 0, SIZE)
+def _end_of_page(text: str, begin: int) -> int:
+    feed = text.find("\f", begin, begin + SIZE)
     if feed >= 0:
         return feed
     for mark in ("\n\n", "\n", ". ", " "):
-        found = text.rfind(mark, SIZE // 2, SIZE)
+        found = text.rfind(mark, begin + SIZE // 2, begin + SIZE)
         if found >= 0:
             return found + len(mark)
-    return SIZE
+    return begin + SIZE
 
 
 def joined(lines: Iterable[str]) -> str:

@@ -182,5 +182,7 @@ class _Body:
         if not self._break_asked or self._outer or self._rows:
             return
         self._break_asked = False
-        if "".join(self._line).strip() or any(line.strip() for line in self.lines):  # an asked and a drawn break are one
+        if "".join(self._line).strip() or any(
+            line.strip() for line in self.lines
+        ):  # an asked and a drawn break are one
             self.page_is_over = True

@@ -11,7 +11,6 @@ from email.message import EmailMessage, Message
 from email.parser import BytesParser
 from itertools import islice
 from pathlib import Path
-from typing import cast
 
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.limits import Limits, check_whole
@@ -57,7 +56,7 @@ def read(path: Path, limits: Limits) -> EmailMessage:
     check_whole(path, limits)
     content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
     try:
-        return cast("EmailMessage", BytesParser(policy=policy.default).parsebytes(content))
+        return BytesParser(policy=policy.default).parsebytes(content)
     except RecursionError as error:
         raise Reject("the message nests its parts too deeply; it is broken, or made to harm") from error
 

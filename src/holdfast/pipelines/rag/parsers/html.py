@@ -14,13 +14,28 @@ from holdfast.pipelines.rag.model import Page
 from holdfast.pipelines.rag.parsers.cleaning import in_pages, joined
 from holdfast.pipelines.rag.parsers.text import MARKS
 
-UNSEEN = {"script", "style", "template", "noscript", "head", "svg", "iframe", "object", "select", "_comment", "-comment"}
+UNSEEN = {
+    "script",
+    "style",
+    "template",
+    "noscript",
+    "head",
+    "svg",
+    "iframe",
+    "object",
+    "select",
+    "_comment",
+    "-comment",
+}
 PARAGRAPHS = {
     *("p", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "table", "ul", "ol", "dl", "hr", "article"),
     *("section", "header", "footer", "main", "aside", "nav", "form", "figure", "fieldset", "details"),
 }
 LINES = {"div", "li", "tr", "dt", "dd", "br", "caption", "figcaption", "option", "address", "summary", "legend", "body"}
+BLOCKS = PARAGRAPHS | LINES
 CELLS = {"td", "th"}
+CELL = 300
+"""Characters of a cell that is put on one line."""
 CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 NESTING = re.compile(
     r"<(/?)(?!(?:p|li|td|th|tr|dt|dd|option|thead|tbody|area|base|br|col|embed|hr|img|input|link|meta|source|wbr)\b)[a-z]",
@@ -88,45 +103,94 @@ def _check_depth(source: str) -> None:
         depth = max(depth, 0)
 
 
-def _lines(body: Any) -> Iterator[str]:  # noqa: ANN401  # selectolax has no types
-    """Walks the tree without recursion: a thousand nested elements are no reason to fail."""
-    line: list[str] = []
-    kept = 0
+def _lines(body: Any) -> list[str]:
+    page = _Seen()
+    for node, entering in _steps(body):
+        if node.tag == "-text":
+            page.text(node.text_content or "")
+        elif entering:
+            page.enter(node.tag)
+        else:
+            page.leave(node.tag)
+    page.leave("body")
+    return page.lines
+
+
+def _steps(body: Any) -> Iterator[tuple[Any, bool]]:
+    """Goes through what can be seen, in order, and says of each node whether it is entered or left.
+
+    There is no recursion: a thousand nested elements are no reason to fail.
+    """
     end = body.mem_id
-    node, going_down = body, True
-    while node is not None:
-        tag = node.tag
-        unseen = tag in UNSEEN
-        if tag in PARAGRAPHS or tag in LINES:
-            yield _closed(line)
-            if tag in PARAGRAPHS:
-                yield ""
-        if tag == "pre":
-            kept += 1 if going_down else -1
-        elif tag in CELLS and going_down and line:
-            line.append("\t")
-        elif tag == "-text" and going_down:
-            text = node.text_content or ""
-            if kept:
-                *full, last = text.split("\n")
-                for one in full:
-                    yield "".join([*line, one])
-                    line.clear()
-                line.append(last)
-            else:
-                line.append(BLANKS.sub(" ", text))
-        if going_down and not unseen and node.child is not None:
+    node, entering = body, True
+    while True:
+        yield node, entering
+        if entering and node.tag not in UNSEEN and node.child is not None:
             node = node.child
         elif node.mem_id == end:
-            break
+            return
+        elif entering and (node.tag in BLOCKS or node.tag in CELLS):
+            entering = False  # an empty one is left at once
         elif node.next is not None:
-            node, going_down = node.next, True
+            node, entering = node.next, True
         else:
-            node, going_down = node.parent, False
-    yield _closed(line)
+            node, entering = node.parent, False
 
 
-def _closed(line: list[str]) -> str:
-    text = re.sub(" +", " ", "".join(line)).strip(" ").replace(" \t", "\t").replace("\t ", "\t")
-    line.clear()
-    return text
+class _Seen:
+    """The lines of a page, as they are seen."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._line: list[str] = []
+        self._kept = 0
+        self._outer: list[tuple[list[str], list[str]]] = []  # lines and line around a cell
+
+    def enter(self, tag: str) -> None:
+        if tag in BLOCKS:
+            self._end_line(tag)
+        if tag == "pre":
+            self._kept += 1
+        elif tag in CELLS:
+            self._outer.append((self.lines, self._line))
+            self.lines, self._line = [], []
+
+    def leave(self, tag: str) -> None:
+        if tag in BLOCKS:
+            self._end_line(tag)
+        if tag == "pre":
+            self._kept -= 1
+        elif tag in CELLS:
+            self._leave_cell()
+
+    def text(self, text: str) -> None:
+        if not self._kept:
+            self._line.append(BLANKS.sub(" ", text))
+            return
+        *full, last = text.split("\n")
+        for one in full:
+            self.lines.append("".join([*self._line, one]))
+            self._line.clear()
+        self._line.append(last)
+
+    def _leave_cell(self) -> None:
+        """Puts a cell into its row; one that holds much is no cell of a table, but a part of the page's layout."""
+        self._end_line("div")
+        cell = [line for line in self.lines if line]
+        if sum(map(len, cell)) < CELL and not any("\t" in line for line in cell):
+            cell = [" ".join(cell)]
+        inside, (self.lines, self._line) = self.lines, self._outer.pop()
+        if len(cell) > 1:
+            self.lines.extend([*inside, ""])
+        elif cell:
+            self._line.extend(["\t", cell[0]] if self._line else cell)
+
+    def _end_line(self, tag: str) -> None:
+        line = "".join(self._line)
+        self._line.clear()
+        if not self._kept:
+            line = re.sub(r" *\t *", "\t", re.sub(" +", " ", line).strip())
+        if line.strip():
+            self.lines.append(line)
+        if tag in PARAGRAPHS:
+            self.lines.append("")

@@ -72,9 +72,9 @@ def _as_eml(mail: _Mail, limits: Limits) -> bytes:
     return message.as_bytes()
 
 
-def _storage(path: Path, limits: Limits) -> Any:  # noqa: ANN401  # oxmsg has no types
+def _storage(path: Path, limits: Limits) -> Any:  # oxmsg has no types
     """Reads the tree of the file. Its streams may overlap, so their sizes are added up before any is read."""
-    from olefile import OleFileIO
+    from olefile import OleFileIO  # type: ignore[import-untyped]
     from oxmsg.storage import Storage
 
     check_whole(path, limits)
@@ -92,7 +92,7 @@ def _storage(path: Path, limits: Limits) -> Any:  # noqa: ANN401  # oxmsg has no
 class _Mail:
     """The properties of a message or an attachment. One that is missing or broken is empty."""
 
-    def __init__(self, storage: Any, header: int) -> None:  # noqa: ANN401
+    def __init__(self, storage: Any, header: int) -> None:
         from oxmsg.properties import Properties
 
         self.storage = storage

@@ -14,7 +14,7 @@ from holdfast.pipelines.rag.model import Page
 from holdfast.pipelines.rag.ocr import DPI, read_text
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument, PdfPage
+    from pypdfium2 import PdfDocument, PdfPage  # type: ignore[import-untyped]
 
 FEW = 32
 """Letters. A page with fewer, and with a picture, is taken for a scan: a stamp or a page number may be on it."""
@@ -113,7 +113,7 @@ def _text(page: PdfPage) -> str:
 
 
 def _is_mostly_picture(page: PdfPage) -> bool:
-    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
+    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE  # type: ignore[import-untyped]
 
     width, height = page.get_size()
     covered = 0.0

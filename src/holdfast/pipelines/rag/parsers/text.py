@@ -32,7 +32,7 @@ def count(path: Path, *, limits: Limits) -> int:  # noqa: ARG001
 
 
 def encoding_of(path: Path) -> str:
-    """Tells in which encoding a text is: by its mark, as UTF-8 if all of it is, by its zeros, else as Windows had it."""
+    """Tells the encoding of a text: by its mark, by its zeros, as UTF-8 if all of it is, else as Windows had it."""
     with path.open("rb") as file:
         head = file.read(4096)
         for mark, encoding in MARKS:

@@ -15,7 +15,7 @@ DEPTH = 1_000
 
 
 class Event(Struct):
-    """One thing that happens in an XML file. Names come without their namespace; `r:id` keeps what tells it from `id`."""
+    """One thing that happens in an XML file. Names have no namespace, but `r:id` is told from `id`."""
 
     kind: Literal["start", "end", "text"]
     name: str
@@ -59,7 +59,9 @@ class _Reader:
         return taken
 
     def _refuse(self, *_: object) -> None:
-        raise Reject(f"{self._part} declares a document type or entities, which no Office file needs; it may be an XML bomb")
+        raise Reject(
+            f"{self._part} declares a document type or entities, which no Office file needs; it may be an XML bomb"
+        )
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
