@@ -113,7 +113,9 @@ def paragraph(text: str) -> str:
 PAGE_BREAK = '<w:p><w:r><w:br w:type="page"/></w:r></w:p>'
 
 
-def docx(path: Path, body: str, parts: Mapping[str, str] | None = None, named: Sequence[tuple[str, str, str]] = ()) -> Path:
+def docx(
+    path: Path, body: str, parts: Mapping[str, str] | None = None, named: Sequence[tuple[str, str, str]] = ()
+) -> Path:
     return zipped(
         path,
         {
@@ -218,7 +220,14 @@ def ole(tree: Tree) -> bytes:
 
     def add(name: str, what: bytes | Tree, kind: int) -> int:
         number = len(entries)
-        entry: dict[str, int | str] = {"name": name, "kind": kind, "right": NOTHING, "child": NOTHING, "at": 0, "size": 0}
+        entry: dict[str, int | str] = {
+            "name": name,
+            "kind": kind,
+            "right": NOTHING,
+            "child": NOTHING,
+            "at": 0,
+            "size": 0,
+        }
         entries.append(entry)
         if isinstance(what, bytes):
             small = len(what) < 4096

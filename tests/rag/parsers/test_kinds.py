@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.kinds import kind_of
 from holdfast.pipelines.rag.limits import Limits

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from holdfast.pipelines.rag.parsers import pages_of
-from holdfast.pipelines.rag.parsers.cleaning import SIZE, clean, in_pages
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from holdfast.pipelines.rag.parsers import pages_of
+from holdfast.pipelines.rag.parsers.cleaning import SIZE, clean, in_pages
 from tests.rag.parsers import making
 
 PAGE = """<html><head><title>Tides</title><style>p {color: red}</style></head><body>

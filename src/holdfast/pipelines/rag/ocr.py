@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from holdfast.core.errors import Reject
 
 if TYPE_CHECKING:
@@ -15,23 +17,64 @@ if TYPE_CHECKING:
 
 DPI = 300
 """What pages are rendered at. Tesseract's model was trained on letters of that size."""
-NARROW, WIDE = 1_200, 2_500
+NARROW, WIDE = 900, 2_500
 """Pixels of the shorter side that pictures are scaled to: small print grows, what is scanned too finely shrinks."""
 LONGEST = 20_000
 """Pixels of the longer side: Tesseract takes no more than 32,767."""
 MARGIN = 20
 """White pixels around the picture: letters at its very edge are lost without."""
+SURE, DOUBTFUL, NOISE = 80, 60, 35
+"""How sure Tesseract is of its words, of 100. Upright print has 70 and more, lying or turned print at most 50."""
+
+
+class Reading(Struct, frozen=True):
+    """What was read off a picture, and how sure of it the engine is, of 100."""
+
+    text: str
+    sureness: int
 
 
 def read_text(picture: Image) -> str:
-    """Gives the text that is to be seen on a picture, line by line."""
-    engine = _engine()
-    engine.SetImage(prepared(picture))
+    """Gives the text that is to be seen on a picture, line by line; nothing where there is only noise."""
+    best = read(picture)
+    return best.text if best.sureness >= NOISE else ""
+
+
+def read(picture: Image) -> Reading:
+    """Reads a picture once if that goes well; else turned upright, and as one block without columns."""
+    ready = prepared(picture)
+    best = _read(ready, "AUTO")
+    if best.sureness < DOUBTFUL and (turn := _turn(ready)):
+        turned = ready.rotate(turn, expand=True)
+        again = _read(turned, "AUTO")
+        if again.sureness > best.sureness:
+            ready, best = turned, again
+    if best.sureness < SURE:
+        best = max(best, _read(ready, "SINGLE_BLOCK"), key=lambda reading: reading.sureness)
+    return best
+
+
+def _read(ready: Image, mode: str) -> Reading:
+    engine = _engine("eng")
+    from tesserocr import PSM
+
+    engine.SetPageSegMode(getattr(PSM, mode))
+    engine.SetImage(ready)
     try:
-        text: str = engine.GetUTF8Text()
+        return Reading(engine.GetUTF8Text().strip(), engine.MeanTextConf())
     finally:
         engine.Clear()
-    return text.strip()
+
+
+def _turn(ready: Image) -> int:
+    """Answers by how many degrees, against the clock, the picture must be turned to be upright; 0 if nobody can tell."""
+    engine = _engine("osd")
+    engine.SetImage(ready)
+    try:
+        found = engine.DetectOrientationScript()
+    finally:
+        engine.Clear()
+    return int(found["orient_deg"]) if found else 0
 
 
 def prepared(picture: Image) -> Image:
@@ -61,14 +104,16 @@ def _on_white(picture: Image) -> Image:
 
 
 @cache
-def _engine() -> Any:  # tesserocr has no types
-    """Loads the engine, once a process."""
+def _engine(model: str) -> Any:
+    """Loads an engine, once a process: `eng` reads, `osd` tells which way is up."""
     os.environ.setdefault("OMP_THREAD_LIMIT", "1")  # one thread: the cores are kept busy by other documents
     try:
         from tesserocr import PSM, PyTessBaseAPI  # type: ignore[import-untyped]
     except ImportError as error:
         raise Reject("reading text off pictures needs Tesseract: pip install 'holdfast[rag]'") from error
     folder = Path(sys.prefix) / "share" / "tessdata"
-    if not (folder / "eng.traineddata").is_file():
+    if not (folder / f"{model}.traineddata").is_file():
         raise Reject(f"reading text off pictures needs a model in {folder}: pip install 'holdfast[rag]'")
-    return PyTessBaseAPI(path=str(folder), lang="eng", psm=PSM.SINGLE_COLUMN)
+    engine = PyTessBaseAPI(path=str(folder), lang=model, psm=PSM.OSD_ONLY if model == "osd" else PSM.AUTO)
+    engine.SetVariable("min_characters_to_try", "15")
+    return engine

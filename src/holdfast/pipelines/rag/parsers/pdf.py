@@ -25,6 +25,7 @@ COARSEST = 50
 RENDERED = 25_000_000
 """Pixels a page is rendered to at most: A3 at 300 dots an inch, posters more coarsely."""
 WHY = {
+    0: "broken: the tree of its pages is damaged, or made to harm",
     2: "the file cannot be opened",
     3: "broken: this is no PDF that can be read, or it has no pages",
     4: "encrypted; remove the password",
@@ -91,7 +92,7 @@ def _check_some_page_loads(document: PdfDocument) -> None:
 
 def _read(page: PdfPage, number: int, limits: Limits) -> Page:
     text = _text(page)
-    if sum(map(str.isalnum, text[: FEW * 8])) < FEW and _is_mostly_picture(page):
+    if sum(map(str.isalnum, text[: FEW * 8])) < FEW and _is_mostly_picture(page, number, limits):
         seen = _seen(page, number, limits)
         if len(seen) > len(text.strip()):
             return Page(number, seen, how="ocr")
@@ -112,17 +113,20 @@ def _text(page: PdfPage) -> str:
             return str(text_page.get_text_bounded())
 
 
-def _is_mostly_picture(page: PdfPage) -> bool:
+def _is_mostly_picture(page: PdfPage, number: int, limits: Limits) -> bool:
     from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE  # type: ignore[import-untyped]
 
     width, height = page.get_size()
     covered = 0.0
     for picture in page.get_objects(filter=[FPDF_PAGEOBJ_IMAGE], max_depth=3):
+        wide, high = picture.get_px_size()
+        if wide * high > limits.megapixels * 1_000_000:
+            raise Reject(
+                f"a picture on page {number} has {wide * high / 1e6:,.0f} megapixels, and {limits.megapixels} are allowed"
+            )
         left, bottom, right, top = picture.get_bounds()
         covered += max(right - left, 0) * max(top - bottom, 0)
-        if covered >= COVERED * width * height:
-            return True
-    return False
+    return covered >= COVERED * width * height
 
 
 def _seen(page: PdfPage, number: int, limits: Limits) -> str:
