@@ -200,7 +200,7 @@ NOTHING, END = 0xFFFFFFFF, 0xFFFFFFFE
 
 
 def ole(tree: Tree) -> bytes:
-    """A compound file: storages are mappings, streams are bytes. Small streams live in the mini stream, as they must."""
+    """A compound file: storages are mappings, streams are bytes. Small streams are in the mini stream."""
     entries: list[dict[str, int | str]] = []
     mini, large = BytesIO(), BytesIO()
     mini_fat: list[int] = []

@@ -23,6 +23,8 @@ LONGEST = 20_000
 """Pixels of the longer side: Tesseract takes no more than 32,767."""
 MARGIN = 20
 """White pixels around the picture: letters at its very edge are lost without."""
+UPRIGHT, COLUMNS, ONE_BLOCK = 0, 3, 6
+"""Tesseract's modes: tell which way is up; find columns and paragraphs; take all for lines of one block."""
 SURE, DOUBTFUL, NOISE = 80, 60, 35
 """How sure Tesseract is of its words, of 100. Upright print has 70 and more, lying or turned print at most 50."""
 
@@ -43,22 +45,20 @@ def read_text(picture: Image) -> str:
 def read(picture: Image) -> Reading:
     """Reads a picture once if that goes well; else turned upright, and as one block without columns."""
     ready = prepared(picture)
-    best = _read(ready, "AUTO")
+    best = _read(ready, COLUMNS)
     if best.sureness < DOUBTFUL and (turn := _turn(ready)):
         turned = ready.rotate(turn, expand=True)
-        again = _read(turned, "AUTO")
+        again = _read(turned, COLUMNS)
         if again.sureness > best.sureness:
             ready, best = turned, again
     if best.sureness < SURE:
-        best = max(best, _read(ready, "SINGLE_BLOCK"), key=lambda reading: reading.sureness)
+        best = max(best, _read(ready, ONE_BLOCK), key=lambda reading: reading.sureness)
     return best
 
 
-def _read(ready: Image, mode: str) -> Reading:
+def _read(ready: Image, mode: int) -> Reading:
     engine = _engine("eng")
-    from tesserocr import PSM
-
-    engine.SetPageSegMode(getattr(PSM, mode))
+    engine.SetPageSegMode(mode)
     engine.SetImage(ready)
     try:
         return Reading(engine.GetUTF8Text().strip(), engine.MeanTextConf())
@@ -67,7 +67,7 @@ def _read(ready: Image, mode: str) -> Reading:
 
 
 def _turn(ready: Image) -> int:
-    """Answers by how many degrees, against the clock, the picture must be turned to be upright; 0 if nobody can tell."""
+    """Answers how many degrees against the clock make the picture upright; 0 if nobody can tell."""
     engine = _engine("osd")
     engine.SetImage(ready)
     try:
@@ -108,12 +108,12 @@ def _engine(model: str) -> Any:
     """Loads an engine, once a process: `eng` reads, `osd` tells which way is up."""
     os.environ.setdefault("OMP_THREAD_LIMIT", "1")  # one thread: the cores are kept busy by other documents
     try:
-        from tesserocr import PSM, PyTessBaseAPI  # type: ignore[import-untyped]
+        from tesserocr import PyTessBaseAPI  # type: ignore[import-untyped]
     except ImportError as error:
         raise Reject("reading text off pictures needs Tesseract: pip install 'holdfast[rag]'") from error
     folder = Path(sys.prefix) / "share" / "tessdata"
     if not (folder / f"{model}.traineddata").is_file():
         raise Reject(f"reading text off pictures needs a model in {folder}: pip install 'holdfast[rag]'")
-    engine = PyTessBaseAPI(path=str(folder), lang=model, psm=PSM.OSD_ONLY if model == "osd" else PSM.AUTO)
+    engine = PyTessBaseAPI(path=str(folder), lang=model, psm=UPRIGHT if model == "osd" else COLUMNS)
     engine.SetVariable("min_characters_to_try", "15")
     return engine

@@ -120,13 +120,13 @@ def _is_mostly_picture(page: PdfPage, number: int, limits: Limits) -> bool:
     covered = 0.0
     for picture in page.get_objects(filter=[FPDF_PAGEOBJ_IMAGE], max_depth=3):
         wide, high = picture.get_px_size()
-        if wide * high > limits.megapixels * 1_000_000:
+        if (megapixels := wide * high / 1e6) > limits.megapixels:
             raise Reject(
-                f"a picture on page {number} has {wide * high / 1e6:,.0f} megapixels, and {limits.megapixels} are allowed"
+                f"a picture on page {number} has {megapixels:,.0f} megapixels, and {limits.megapixels} are allowed"
             )
         left, bottom, right, top = picture.get_bounds()
         covered += max(right - left, 0) * max(top - bottom, 0)
-    return covered >= COVERED * width * height
+    return bool(covered >= COVERED * width * height)
 
 
 def _seen(page: PdfPage, number: int, limits: Limits) -> str:
