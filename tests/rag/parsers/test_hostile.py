@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
-from zlib import crc32
+from zlib import compress, crc32
 
 import pytest
 
@@ -51,6 +51,12 @@ def test_sizes_that_an_archive_declares_are_not_believed(tmp_path: Path) -> None
 
 def test_more_members_than_any_document_needs_are_refused(tmp_path: Path) -> None:
     refused(making.docx(tmp_path / "a.docx", "", {f"m{n}": "" for n in range(30)}), "members", Limits(zip_members=20))
+
+
+def test_a_list_of_members_beyond_measure_is_not_even_read(tmp_path: Path) -> None:
+    content = bytearray(making.docx(tmp_path / "a.docx", "").read_bytes())
+    content[-10:-6] = struct.pack("<I", 1 << 30)
+    refused(kept(tmp_path, bytes(content)), "ZIP bomb")
 
 
 def test_an_archive_with_a_password_says_so(tmp_path: Path) -> None:
@@ -146,6 +152,17 @@ def test_a_picture_in_a_pdf_that_claims_too_many_pixels_is_refused(tmp_path: Pat
     refused(kept(tmp_path, made), "2,500 megapixels")
 
 
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_stream_that_unpacks_beyond_measure_is_refused(tmp_path: Path, layers: int) -> None:
+    content, filters = b"q " * (40 << 20), b""
+    for _ in range(layers):
+        content, filters = compress(content), filters + b"/FlateDecode "
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R >>"
+    objects = [CATALOGUE, b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>", page]
+    made = pdf_file([*objects, stream(content, b"/Filter [%s]" % filters)])
+    refused(kept(tmp_path, made), "stream in the PDF unpacks to more than", Limits(stream_bytes=64 << 20))
+
+
 @pytest.mark.parametrize("cut", [9, 100, 300])
 def test_a_pdf_cut_short_is_broken(tmp_path: Path, cut: int) -> None:
     refused(kept(tmp_path, making.pdf(["tides"])[:cut]), "broken")
@@ -176,6 +193,13 @@ def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path: 
         header = b"IHDR" + struct.pack(">II", side, side) + content[24:29]
         made = content[:12] + header + struct.pack(">I", crc32(header)) + content[33:]
         refused(kept(tmp_path, made), reason)
+
+
+def test_more_pages_of_a_tiff_than_allowed_are_refused(tmp_path: Path) -> None:
+    first, *others = [making.picture("x", (40, 40)) for _ in range(12)]
+    first.save(tmp_path / "a.tiff", save_all=True, append_images=others)
+    refused(tmp_path / "a.tiff", "claims 11 pages", Limits(pages=10))
+    assert page_count(tmp_path / "a.tiff", limits=Limits(pages=12)) == 12
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg", "tiff"])

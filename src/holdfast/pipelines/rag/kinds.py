@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import zlib
 from pathlib import Path
 from typing import Literal
 from zipfile import BadZipFile, ZipFile
 
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.limits import LIMITS, Limits, check_size
+from holdfast.pipelines.rag.zips import open_zip
 
 Kind = Literal["pdf", "docx", "pptx", "xlsx", "html", "markdown", "text", "eml", "msg", "png", "jpeg", "tiff"]
 """The kinds of files that have a parser."""
@@ -75,20 +77,17 @@ def kind_of(path: Path, limits: Limits = LIMITS) -> Kind:
         if head.startswith(magic):
             return kind
     if head.startswith((b"PK\x03\x04", b"PK00PK\x03\x04")):
-        return _kind_of_zip(path)
+        return _kind_of_zip(path, limits)
     if head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
         return _kind_of_ole(path)
     _reject_strangers(head)
     return _kind_of_text(head, path)
 
 
-def _kind_of_zip(path: Path) -> Kind:
-    try:
-        with ZipFile(path) as archive:
-            names = {name.lower() for name in archive.namelist()}
-            mimetype = archive.read("mimetype")[:200] if "mimetype" in names else b""
-    except (BadZipFile, NotImplementedError, RuntimeError, KeyError, EOFError, OSError, ValueError) as error:
-        raise Reject(f"broken: it begins like a ZIP archive or Office file and cannot be opened ({error})") from error
+def _kind_of_zip(path: Path, limits: Limits) -> Kind:
+    with open_zip(path, limits) as archive:
+        names = {name.lower() for name in archive.namelist()}
+        mimetype = _mimetype(archive) if "mimetype" in names else b""
     for part, kind in OFFICE:
         if part in names:
             return kind
@@ -99,6 +98,15 @@ def _kind_of_zip(path: Path) -> Kind:
     if b"epub" in mimetype:
         raise Reject("an EPUB book; convert it to PDF or HTML")
     raise Reject("a ZIP archive; unpack it, and add the files inside")
+
+
+def _mimetype(archive: ZipFile) -> bytes:
+    """Reads what OpenDocument and EPUB files say they are."""
+    try:
+        with archive.open("mimetype") as file:
+            return file.read(200)
+    except (BadZipFile, NotImplementedError, KeyError, EOFError, OSError, zlib.error):
+        return b""
 
 
 def _office_of_another_layout(names: set[str]) -> Kind:

@@ -27,6 +27,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     zip_ratio: int = 300
     """How many bytes may come of one, once a member is past 16 MiB. Sheets reach 100 in earnest; a bomb has 1000."""
     zip_members: int = 20_000
+    stream_bytes: int = 128 << 20
+    """Of one stream of a PDF that is no picture, unpacked."""
     attachments: int = 1_000
 
 

@@ -17,9 +17,9 @@ def clean(text: str) -> str:
     """Gives the text with plain line ends, hyphenated words joined, and without what a store refuses."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = HYPHENATED.sub("", text)
-    text = UNFIT.sub("", text)
-    return SURROGATE.sub("\ufffd", text)
+    if not text.isascii():
+        text = SURROGATE.sub("\ufffd", HYPHENATED.sub("", text))
+    return UNFIT.sub("", text)
 
 
 def in_pages(pieces: Iterable[str]) -> Iterator[str]:

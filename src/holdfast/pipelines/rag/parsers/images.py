@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,12 +55,17 @@ def _opened(path: Path) -> Iterator[Image]:
 def _count(picture: Image, limits: Limits) -> int:
     if picture.format != "TIFF":
         return 1
+    count = 1
     try:
-        count = int(getattr(picture, "n_frames", 1))
+        with suppress(EOFError):
+            while True:
+                picture.seek(count)  # not `n_frames`: it looks for all, and a file can claim millions
+                count += 1
+                check_pages(count, limits)
+        picture.seek(0)
+        return count  # noqa: TRY300  # what goes wrong here is the file's fault, all of it
     except BROKEN as error:
         raise Reject(f"broken: the pages of the picture cannot be counted ({error})") from error
-    check_pages(count, limits)
-    return count
 
 
 def _frame(picture: Image, number: int, limits: Limits) -> Image:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.limits import Limits, in_mib
 from holdfast.pipelines.rag.parsers.xml import Event, events
+from holdfast.pipelines.rag.zips import open_zip
 
 PIECE = 64 * 1024
 SMALL = 16 << 20
@@ -93,14 +94,5 @@ class Package:
 @contextmanager
 def open_package(path: Path, limits: Limits) -> Iterator[Package]:
     """Opens an Office file, or rejects it: broken, encrypted, or with far too many members."""
-    try:
-        archive = ZipFile(path)
-    except (*BROKEN, ValueError) as error:
-        raise Reject(f"broken: the Office file cannot be opened ({error})") from error
-    with archive:
-        members = archive.infolist()
-        if len(members) > limits.zip_members:
-            raise Reject(f"the Office file has {len(members):,} members, and {limits.zip_members:,} are allowed")
-        if any(member.flag_bits & 1 for member in members):
-            raise Reject("encrypted; remove the password")
+    with open_zip(path, limits) as archive:
         yield Package(archive, limits)

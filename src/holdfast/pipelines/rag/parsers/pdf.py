@@ -12,6 +12,8 @@ from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.limits import Limits, check_pages
 from holdfast.pipelines.rag.model import Page
 from holdfast.pipelines.rag.ocr import DPI, read_text
+from holdfast.pipelines.rag.parsers.pdf_bombs import check_streams
+from holdfast.pipelines.rag.parsers.pdf_notes import notes_on
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage  # type: ignore[import-untyped]
@@ -41,12 +43,16 @@ def pages(path: Path, *, start: int, limits: Limits) -> Iterator[Page]:
 
     A broken page among good ones is given without text, and its label says so.
     """
+    check_streams(path, limits)
     with _opened(path, limits) as document:
-        if start == 0:
-            _check_some_page_loads(document)
         for index in range(start, len(document)):
             with _page(document, index) as page:
-                yield _read(page, index + 1, limits) if page else Page(index + 1, "", label=UNREADABLE)
+                if page:
+                    yield _read(page, index + 1, limits)
+                    continue
+            if index == 0:
+                _check_some_page_loads(document)
+            yield Page(index + 1, "", label=UNREADABLE)
 
 
 def count(path: Path, *, limits: Limits) -> int:
@@ -82,7 +88,7 @@ def _page(document: PdfDocument, index: int) -> Iterator[PdfPage | None]:
 
 
 def _check_some_page_loads(document: PdfDocument) -> None:
-    """Rejects a file none of whose pages can be loaded. Asked before the first page, so a resumed run agrees."""
+    """Rejects a file none of whose pages can be loaded. Asked at the first page, so a resumed run agrees."""
     for index in range(len(document)):
         with _page(document, index) as page:
             if page:
@@ -95,8 +101,8 @@ def _read(page: PdfPage, number: int, limits: Limits) -> Page:
     if sum(map(str.isalnum, text[: FEW * 8])) < FEW and _is_mostly_picture(page, number, limits):
         seen = _seen(page, number, limits)
         if len(seen) > len(text.strip()):
-            return Page(number, seen, how="ocr")
-    return Page(number, text)
+            return Page(number, "\n".join([seen, *notes_on(page)]), how="ocr")
+    return Page(number, "\n".join([text, *notes_on(page)]))
 
 
 def _text(page: PdfPage) -> str:
