@@ -17,6 +17,7 @@ DATA = Path(os.environ.get("HOLDFAST_DATA", ROOT.parent / "shared" / "data"))
 SENSIBLE = re.compile(r"encrypted; remove the password|broken: .+")
 
 
+@pytest.mark.timeout(300)  # half a minute of work, on a machine that may have much else to do
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited as Linux does it")
 @pytest.mark.skipif(find_spec("tesserocr") is None, reason="no wheel of tesserocr for this Python")
 @pytest.mark.parametrize(

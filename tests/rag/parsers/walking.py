@@ -12,11 +12,11 @@ import resource
 import signal
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.kinds import kind_of
-from holdfast.pipelines.rag.ocr import read_text
 from holdfast.pipelines.rag.parsers import attachments_of, page_count, pages_of
 from tests.rag.parsers import making
 
@@ -64,11 +64,18 @@ def main() -> None:
     arguments.add_argument("folder", type=Path)
     arguments.add_argument("--every", type=int, default=1, help="only each so manieth file")
     chosen = arguments.parse_args()
-    read_text(making.picture("warm"))  # libraries and models are loaded once, and shared with the children
-    for path in sorted(chosen.folder.iterdir())[:: chosen.every]:
-        if path.suffix != ".csv":
-            sys.stdout.write(json.dumps({"file": path.name, **in_a_child(path)}) + "\n")
-            sys.stdout.flush()
+    load_libraries()
+    paths = sorted(path for path in chosen.folder.iterdir() if path.suffix != ".csv")
+    for path in paths[:: chosen.every]:
+        sys.stdout.write(json.dumps({"file": path.name, **in_a_child(path)}) + "\n")
+        sys.stdout.flush()
+
+
+def load_libraries() -> None:
+    """Reads a file of several kinds, so that libraries and models are loaded once and shared with the children."""
+    with TemporaryDirectory() as folder:
+        for content in (making.scan(making.picture("tides")), b"<html>tides", b"From: a@b\nTo: c@d\n\ntides"):
+            outcome(making.written(Path(folder) / "file", content))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def read(picture: Image) -> Reading:
         again = _read(turned, COLUMNS)
         if again.sureness > best.sureness:
             ready, best = turned, again
-    if best.sureness < SURE:
+    if NOISE <= best.sureness < SURE or not best.text:  # noise stays noise
         best = max(best, _read(ready, ONE_BLOCK), key=lambda reading: reading.sureness)
     return best
 
