@@ -1,0 +1,215 @@
+"""Hostile files: each ends with a reason that a person understands, before it can take memory or time."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+from zlib import compress, crc32
+
+import pytest
+
+from holdfast.core.errors import Reject
+from holdfast.pipelines.rag.limits import Limits
+from holdfast.pipelines.rag.parsers import page_count, pages_of
+from tests.rag.parsers import making
+from tests.rag.parsers.making import pdf_file, row, stream
+
+
+def refused(path: Path, reason: str, limits: Limits | None = None) -> None:
+    with pytest.raises(Reject, match=reason):
+        list(pages_of(path, limits=limits or Limits()))
+
+
+def kept(folder: Path, content: bytes) -> Path:
+    return making.written(folder / "file", content)
+
+
+# Archives and XML -----------------------------------------------------------------------------------------------------
+
+
+def test_a_member_that_unpacks_a_thousandfold_is_refused_while_it_is_read(tmp_path: Path) -> None:
+    body = making.word_part("document", "<w:body>" + " " * (20 << 20) + "</w:body>")
+    refused(making.zipped(tmp_path / "a.docx", {"word/document.xml": body}), "ZIP bomb")
+
+
+def test_all_members_together_are_counted(tmp_path: Path) -> None:
+    rows = row("x" * 1000) * 100
+    made = making.xlsx(tmp_path / "a.xlsx", {f"s{number}": rows for number in range(20)})
+    refused(made, "unpacks to more than", Limits(zip_bytes=1 << 20))
+
+
+def test_sizes_that_an_archive_declares_are_not_believed(tmp_path: Path) -> None:
+    made = making.docx(tmp_path / "a.docx", making.paragraph("x" * (17 << 20)))
+    content = made.read_bytes()
+    with ZipFile(made) as archive:
+        size = archive.getinfo("word/document.xml").file_size
+    lied = content.replace(struct.pack("<I", size), struct.pack("<I", size * 2))
+    refused(kept(tmp_path, lied), "ZIP bomb")
+    assert lied != content
+
+
+def test_more_members_than_any_document_needs_are_refused(tmp_path: Path) -> None:
+    refused(making.docx(tmp_path / "a.docx", "", {f"m{n}": "" for n in range(30)}), "members", Limits(zip_members=20))
+
+
+def test_a_list_of_members_beyond_measure_is_not_even_read(tmp_path: Path) -> None:
+    content = bytearray(making.docx(tmp_path / "a.docx", "").read_bytes())
+    content[-10:-6] = struct.pack("<I", 1 << 30)
+    refused(kept(tmp_path, bytes(content)), "ZIP bomb")
+
+
+def test_an_archive_with_a_password_says_so(tmp_path: Path) -> None:
+    content = bytearray(making.docx(tmp_path / "a.docx", making.paragraph("secret")).read_bytes())
+    at = content.index(b"PK\x01\x02")
+    content[at + 8] |= 1
+    refused(kept(tmp_path, bytes(content)), "encrypted; remove the password")
+
+
+@pytest.mark.parametrize("method", [5, 99])
+def test_a_member_packed_in_an_unknown_way_is_broken(tmp_path: Path, method: int) -> None:
+    made = making.docx(tmp_path / "a.docx", making.paragraph("x"))
+    content = made.read_bytes().replace(b"\x14\x00\x00\x00\x08\x00", b"\x14\x00\x00\x00" + bytes([method, 0]))
+    refused(kept(tmp_path, content), "broken")
+
+
+def test_a_damaged_member_is_broken(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "a.docx", "w", ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", making.word_part("document", making.paragraph("tides " * 1000)))
+    content = bytearray((tmp_path / "a.docx").read_bytes())
+    content[80:90] = bytes(10)
+    refused(kept(tmp_path, bytes(content)), "broken")
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        '<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>',
+        '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]>',
+        '<!DOCTYPE a SYSTEM "http://192.0.2.1/a.dtd">',
+        "<!DOCTYPE a>",
+    ],
+)
+def test_xml_that_declares_entities_or_a_type_is_refused(tmp_path: Path, declaration: str) -> None:
+    part = declaration + making.word_part("document", making.paragraph("x"))
+    refused(making.zipped(tmp_path / "a.docx", {"word/document.xml": part}), "XML bomb")
+
+
+def test_xml_that_nests_without_end_is_refused(tmp_path: Path) -> None:
+    refused(making.docx(tmp_path / "a.docx", "<w:tbl><w:tr><w:tc>" * 2000 + "</w:tc></w:tr></w:tbl>" * 2000), "nests")
+
+
+def test_xml_that_is_none_is_broken(tmp_path: Path) -> None:
+    refused(making.zipped(tmp_path / "a.docx", {"word/document.xml": "<w:body"}), "no well-formed XML")
+
+
+def test_one_long_text_named_by_many_cells_is_refused_at_the_limit(tmp_path: Path) -> None:
+    strings = f'<sst xmlns="{making.SHEETS}"><si><t>{"x" * 30_000}</t></si></sst>'
+    cells = "<row>" + '<c t="s"><v>0</v></c>' * 10 + "</row>"
+    made = making.xlsx(tmp_path / "a.xlsx", {"s": cells * 1000}, {"xl/sharedStrings.xml": strings})
+    refused(made, "too much text", Limits(characters=2_000_000))
+
+
+# PDF ------------------------------------------------------------------------------------------------------------------
+
+CATALOGUE = b"<< /Type /Catalog /Pages 2 0 R >>"
+
+
+def test_a_page_tree_that_bites_its_tail_is_broken(tmp_path: Path) -> None:
+    refused(kept(tmp_path, pdf_file([CATALOGUE, b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 2 >>"])), "broken")
+    crossed = [b"<< /Type /Pages /Kids [3 0 R 3 0 R] /Count 4 >>", b"<< /Type /Pages /Kids [2 0 R] /Count 2 >>"]
+    refused(kept(tmp_path, pdf_file([CATALOGUE, *crossed])), "broken")
+
+
+def test_a_page_tree_of_a_thousand_million_leaves_is_refused(tmp_path: Path) -> None:
+    tree = [
+        b"<< /Type /Pages /Kids [%d 0 R %d 0 R] /Count %d >>" % (level + 3, level + 3, 2 ** (30 - level))
+        for level in range(30)
+    ]
+    refused(kept(tmp_path, pdf_file([CATALOGUE, *tree, b"<< /Type /Page /MediaBox [0 0 9 9] >>"])), "broken|claims")
+
+
+def test_more_pages_than_allowed_are_refused_before_the_first(tmp_path: Path) -> None:
+    made = kept(tmp_path, making.pdf(["x"] * 30))
+    refused(made, "claims 30 pages", Limits(pages=20))
+    with pytest.raises(Reject, match="claims 30 pages"):
+        page_count(made, limits=Limits(pages=20))
+
+
+def test_a_false_number_of_pages_does_no_harm(tmp_path: Path) -> None:
+    made = kept(tmp_path, making.pdf(["tides"]).replace(b"/Count 1", b"/Count 10000000"))
+    assert [page.text for page in pages_of(made)] == ["tides"]
+
+
+def test_text_on_an_enormous_page_is_read_and_a_picture_on_it_refused(tmp_path: Path) -> None:
+    made = kept(tmp_path, making.pdf(["tides"], box="0 0 1000000 1000000"))
+    assert [page.text for page in pages_of(made)] == ["tides"]
+    refused(kept(tmp_path, making.scan(making.picture("tides"), (100_000, 100_000))), "too large to be read")
+
+
+def test_a_picture_in_a_pdf_that_claims_too_many_pixels_is_refused(tmp_path: Path) -> None:
+    made = making.scan(making.picture("tides")).replace(b"/Width 1000 /Height 300", b"/Width 50000 /Height 50000")
+    refused(kept(tmp_path, made), "2,500 megapixels")
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_stream_that_unpacks_beyond_measure_is_refused(tmp_path: Path, layers: int) -> None:
+    content, filters = b"q " * (40 << 20), b""
+    for _ in range(layers):
+        content, filters = compress(content), filters + b"/FlateDecode "
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R >>"
+    objects = [CATALOGUE, b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>", page]
+    made = pdf_file([*objects, stream(content, b"/Filter [%s]" % filters)])
+    refused(kept(tmp_path, made), "stream in the PDF unpacks to more than", Limits(stream_bytes=64 << 20))
+
+
+@pytest.mark.parametrize("cut", [9, 100, 300])
+def test_a_pdf_cut_short_is_broken(tmp_path: Path, cut: int) -> None:
+    refused(kept(tmp_path, making.pdf(["tides"])[:cut]), "broken")
+
+
+def test_a_pdf_with_a_password_says_so(tmp_path: Path) -> None:
+    lock = b"<< /Filter /Standard /V 1 /R 2 /O (%s) /U (%s) /P -4 >>" % (b"o" * 32, b"u" * 32)
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R >>"
+    objects = [CATALOGUE, b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>", page, stream(b"BT ET"), lock]
+    made = pdf_file(objects, b"/Encrypt 5 0 R /ID [(1234567890123456) (1234567890123456)]")
+    refused(kept(tmp_path, made), "encrypted; remove the password")
+
+
+def test_a_broken_page_among_good_ones_is_given_without_text(tmp_path: Path) -> None:
+    content = making.pdf(["ebb", "slack", "flow"]).replace(b"6 0 obj\n<< /Type /Page ", b"6 0 obj\n(              ")
+    pages = list(pages_of(kept(tmp_path, content)))
+    assert [page.text for page in pages if page.text] == ["ebb", "flow"]
+
+
+# Pictures and HTML ----------------------------------------------------------------------------------------------------
+
+
+def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    making.picture("x").save(path)
+    content = path.read_bytes()
+    for side, reason in ((12_000, "144 megapixels"), (100_000, "far too many pixels")):
+        header = b"IHDR" + struct.pack(">II", side, side) + content[24:29]
+        made = content[:12] + header + struct.pack(">I", crc32(header)) + content[33:]
+        refused(kept(tmp_path, made), reason)
+
+
+def test_more_pages_of_a_tiff_than_allowed_are_refused(tmp_path: Path) -> None:
+    first, *others = [making.picture("x", (40, 40)) for _ in range(12)]
+    first.save(tmp_path / "a.tiff", save_all=True, append_images=others)
+    refused(tmp_path / "a.tiff", "claims 11 pages", Limits(pages=10))
+    assert page_count(tmp_path / "a.tiff", limits=Limits(pages=12)) == 12
+
+
+@pytest.mark.parametrize("kind", ["png", "jpeg", "tiff"])
+def test_a_picture_cut_short_is_broken(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"a.{kind}"
+    making.picture("Tides", (2000, 2000)).convert("RGB").save(path)
+    refused(kept(tmp_path, path.read_bytes()[:1000]), "broken")
+
+
+def test_html_of_too_many_or_too_deep_tags_is_refused(tmp_path: Path) -> None:
+    refused(kept(tmp_path, b"<html>" + b"<p>x" * 200), "tags", Limits(tags=100))
+    refused(kept(tmp_path, b"<html>" + b"<div>" * 20_000), "nests")
+    refused(kept(tmp_path, b"<html><p>" + b"x" * 2000), "too large", Limits(whole_bytes=1000))

@@ -1,0 +1,162 @@
+"""Messages: their page, what they carry, and that nothing malformed makes them fail."""
+
+from __future__ import annotations
+
+from email.message import EmailMessage
+from email.parser import BytesParser
+from email.policy import default
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.errors import Reject
+from holdfast.pipelines.rag.limits import Limits
+from holdfast.pipelines.rag.parsers import attachments_of, pages_of
+from tests.rag.parsers import making
+
+
+def letter(subject: str = "Tides", body: str = "High at noon.") -> EmailMessage:
+    message = EmailMessage()
+    message["From"] = "Ada <ada@example.org>"
+    message["To"] = "bob@example.org"
+    message["Subject"] = subject
+    message.set_content(body)
+    return message
+
+
+def kept(folder: Path, content: bytes | EmailMessage) -> Path:
+    return making.written(folder / "a.eml", content if isinstance(content, bytes) else content.as_bytes())
+
+
+def test_a_message_is_its_headers_and_its_body(tmp_path: Path) -> None:
+    [page] = pages_of(kept(tmp_path, letter("Flut um zwölf")))
+    assert page.text == "From: Ada <ada@example.org>\nTo: bob@example.org\nSubject: Flut um zwölf\n\nHigh at noon."
+    assert page.label == "Flut um zwölf"
+
+
+def test_of_two_forms_the_text_is_read(tmp_path: Path) -> None:
+    message = letter()
+    message.add_alternative("<p>Low at six.</p>", subtype="html")
+    [page] = pages_of(kept(tmp_path, message))
+    assert "High at noon." in page.text
+    assert "Low" not in page.text
+
+
+def test_html_alone_is_read_as_text(tmp_path: Path) -> None:
+    message = letter()
+    message.set_content("<p>Low at <b>six</b>.</p><script>x</script>", subtype="html")
+    [page] = pages_of(kept(tmp_path, message))
+    assert page.text.endswith("\n\nLow at six.")
+
+
+def test_what_a_message_carries_has_names_of_its_own(tmp_path: Path) -> None:
+    message = letter()
+    message.add_attachment(b"one", maintype="application", subtype="pdf", filename="../../tide.pdf")
+    message.add_attachment(b"two", maintype="application", subtype="pdf", filename="tide.pdf")
+    message.add_attachment(b"three", maintype="image", subtype="png")
+    message.add_attachment(letter("Inner"))
+    path = kept(tmp_path, message)
+    carried = {one.name: one.content for one in attachments_of(path)}
+    assert carried["tide.pdf"] == b"one"
+    assert carried["tide (2).pdf"] == b"two"
+    assert carried["attachment.png"] == b"three"
+    [inner] = pages_of(making.written(tmp_path / "inner.eml", carried["Inner.eml"]))
+    assert inner.label == "Inner"
+    [page] = pages_of(path)
+    assert page.text.endswith("High at noon.")
+
+
+def test_too_many_attachments_are_refused(tmp_path: Path) -> None:
+    message = letter()
+    for _ in range(3):
+        message.add_attachment(b"x", maintype="application", subtype="pdf", filename="x.pdf")
+    with pytest.raises(Reject, match="more than 2 attachments"):
+        list(attachments_of(kept(tmp_path, message), limits=Limits(attachments=2)))
+
+
+def test_what_is_no_message_carries_nothing(tmp_path: Path) -> None:
+    assert not list(attachments_of(making.written(tmp_path / "a.txt", b"words")))
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (b"From: a@b\nTo: c@d\nSubject: zw\xf6lf\n\nx", "Subject: zwölf"),
+        (b"From: a@b\nTo: c@d\nSubject: zw\xc3\xb6lf\n\nx", "Subject: zwölf"),
+        (b"From: a@b\nTo: c@d\nSubject: =?no-such?Q?abc?=\n\nx", "abc"),
+        (b"From: <<<>@@\nTo: ;;,,\nMIME-Version: 1.0\n\nx", "x"),
+        (b"From: a@b\nTo: c@d\nContent-Type: text/plain; charset=nowhere\n\nzw\xf6lf", "zwölf"),
+        (b"From: a@b\nTo: c@d\nContent-Transfer-Encoding: base64\n\n!!!not base64", "From: a@b"),
+        (b"From: a@b\nTo: c@d\nContent-Type: multipart/mixed\n\n--x\n\nlost boundary", "lost boundary"),
+        (b"From: a@b\nTo: c@d\nDate: the 50th of May\n\nx", "Date: the 50th of May"),
+    ],
+)
+def test_what_breaks_the_rules_is_read_as_well_as_can_be(tmp_path: Path, source: bytes, said: str) -> None:
+    [page] = pages_of(kept(tmp_path, source))
+    assert said in page.text
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.sampled_from([b"\xf6", b"=?utf-8?B?", b"?=", b'"', b"\r\n ", b"\n--x", b"\n\n", b";", b"<", b"@", b"x"])
+    )
+)
+def test_no_header_or_part_makes_a_message_fail(tmp_path: Path, noise: list[bytes]) -> None:
+    middle = b"".join(noise)
+    source = (
+        b"From: a" + middle + b"\nTo: c@d\nContent-Type: multipart/mixed; boundary=x" + middle + b"\n\n--x" + middle
+    )
+    path = kept(tmp_path, source)
+    assert list(pages_of(path, kind="eml"))
+    assert all(one.name for one in attachments_of(path, kind="eml"))
+
+
+def test_a_message_that_nests_without_end_is_refused(tmp_path: Path) -> None:
+    lines = [b"From: a@b", b"To: c@d"]
+    for number in range(5000):
+        lines += [b"Content-Type: multipart/mixed; boundary=b%d" % number, b"", b"--b%d" % number]
+    with pytest.raises(Reject, match="too deeply"):
+        list(pages_of(kept(tmp_path, b"\n".join(lines))))
+
+
+def outlook(subject: str, extra: making.Tree | None = None, header: int = 32, **more: str) -> making.Tree:
+    values: dict[int, str | bytes] = {0x37: subject, 0x0C1A: "Ada", 0x5D01: "ada@example.org", 0x0E04: "Bob"}
+    values[0x1000] = more.get("body", "High at noon.")
+    return {**making.properties(values, header), **(extra or {})}
+
+
+def test_an_outlook_message_is_its_headers_and_its_body(tmp_path: Path) -> None:
+    [page] = pages_of(making.written(tmp_path / "a.msg", making.ole(outlook("Tides"))))
+    assert page.text == "From: Ada <ada@example.org>\nTo: Bob\nSubject: Tides\n\nHigh at noon."
+    assert page.label == "Tides"
+
+
+def test_an_outlook_message_with_html_alone_is_read_as_text(tmp_path: Path) -> None:
+    made = making.ole(making.properties({0x37: "Tides", 0x1013: b"<p>Low at six.</p>"}, 32))
+    [page] = pages_of(making.written(tmp_path / "a.msg", made))
+    assert page.text == "Subject: Tides\n\nLow at six."
+
+
+def test_an_outlook_message_carries_files_and_messages(tmp_path: Path) -> None:
+    inner = {"__substg1.0_3701000D": outlook("Inner", header=24), **making.properties({}, 8)}
+    tree = outlook(
+        "Tides",
+        {
+            "__attach_version1.0_#00000000": making.properties({0x3707: "tide.pdf", 0x3701: b"x" * 9000}, 8),
+            "__attach_version1.0_#00000001": inner,
+        },
+    )
+    carried = {one.name: one.content for one in attachments_of(making.written(tmp_path / "a.msg", making.ole(tree)))}
+    assert carried["tide.pdf"] == b"x" * 9000
+    message = BytesParser(policy=default).parsebytes(carried["Inner.eml"])
+    assert message["Subject"] == "Inner"
+    assert "High at noon." in message.get_content()
+
+
+def test_an_outlook_message_cut_short_is_refused(tmp_path: Path) -> None:
+    made = making.ole(outlook("Tides", body="word " * 5000))
+    with pytest.raises(Reject, match="broken"):
+        list(pages_of(making.written(tmp_path / "a.msg", made[: len(made) // 2])))
