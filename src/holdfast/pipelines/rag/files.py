@@ -1,0 +1,63 @@
+"""The files of a source, as they were when they were last looked at: kept beside the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from holdfast.core.moves import Tx
+from holdfast.pipelines.rag.changes import Known
+
+_KEEP = """
+insert into rag_file (collection, source, key, size, mtime_ns, hash, looked_at, etag) values (?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (collection, source, key) do update
+   set size = excluded.size, mtime_ns = excluded.mtime_ns, hash = excluded.hash, looked_at = excluded.looked_at,
+       etag = excluded.etag
+"""
+_GONE = """
+update rag_file
+   set hash = null, times = times + 1
+ where collection = ? and source = ? and key = ?
+"""
+_ALL = "select key, size, mtime_ns, hash, looked_at, etag, times from rag_file where collection = ? and source = ?"
+
+
+class Files:
+    """What is known of the files of one source in one collection."""
+
+    def __init__(self, collection: str, source: str) -> None:
+        self._place = (collection, source)
+        self.known: dict[str, Known] = {}
+        self._times: dict[str, int] = {}
+
+    def read(self, tx: Tx) -> Mapping[str, Known]:
+        """Reads what is known."""
+        self.known.clear()
+        for key, size, mtime_ns, content, looked_at, etag, times in _execute(tx, _ALL, self._place).fetchall():
+            if times:
+                self._times[key] = times
+            if content is not None:
+                self.known[key] = Known(key, size, mtime_ns, content, looked_at, etag)
+        return self.known
+
+    def mark(self, known: Known) -> str:
+        """Gives the fingerprint of a file: its content, and, if it was gone before, how often."""
+        times = self._times.get(known.key, 0)
+        return f"{known.hash}+{times}" if times else known.hash
+
+    def keep(self, tx: Tx, files: Iterable[Known]) -> None:
+        """Remembers files as they are now."""
+        rows = [(*self._place, one.key, one.size, one.mtime_ns, one.hash, one.looked_at, one.etag) for one in files]
+        tx.executemany(_in(tx, _KEEP), rows)
+
+    def forget(self, tx: Tx, keys: Sequence[str]) -> None:
+        """Remembers that files are gone."""
+        tx.executemany(_in(tx, _GONE), [(*self._place, key) for key in keys])
+
+
+def _execute(tx: Tx, statement: str, parameters: Sequence[Any]) -> Any:
+    return tx.execute(_in(tx, statement), parameters)
+
+
+def _in(tx: Tx, statement: str) -> str:
+    return statement if tx.dialect == "sqlite" else statement.replace("?", "%s")

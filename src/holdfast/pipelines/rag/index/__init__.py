@@ -1,0 +1,133 @@
+"""Where chunks are found: by their words, and by their meaning.
+
+What changes the index takes the transaction that it is to be part of, the one that moves the document's checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from holdfast.core.moves import Tx
+from holdfast.pipelines.rag.model import About, Chunk
+from holdfast.stores.protocol import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Name(Struct, frozen=True):
+    """Which document is meant: its collection, where it came from, and what it is called there."""
+
+    collection: str
+    source: str
+    key: str
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """A version of a document. `about` is what its first chunk tells, and only that one."""
+
+    name: Name
+    version: int
+    about: About | None = None
+    metadata: Mapping[str, Any] = {}
+
+
+class Model(Struct, frozen=True):
+    """Whose vectors they are."""
+
+    name: str
+    dimension: int
+
+
+class Where(Struct, frozen=True, kw_only=True):
+    """What a question is about: nothing said means everything."""
+
+    collection: str | None = None
+    source: str | None = None
+    key: str | None = None
+    path: str | None = None
+    kind: str | None = None
+    metadata: Mapping[str, Any] = {}
+
+    @property
+    def names_documents(self) -> bool:
+        """Whether it asks for more than a collection."""
+        return any((self.source, self.key, self.path, self.kind, self.metadata))
+
+    def asked(self) -> dict[str, Any]:
+        """Gives what is asked for, by name."""
+        asked = {name: getattr(self, name) for name in ("collection", "source", "key", "path", "kind", "metadata")}
+        return {name: value for name, value in asked.items() if value}
+
+
+class Hit(Struct, frozen=True):
+    """A chunk that was found, and how well it fits."""
+
+    chunk: int
+    document: int
+    score: float
+
+
+class Stored(Struct, frozen=True):
+    """What the index knows of a chunk."""
+
+    name: Name
+    kind: str
+    title: str
+    metadata: Mapping[str, Any]
+    page: int
+    start: int
+    end: int
+    text: str
+
+
+class Index(Protocol):
+    """An index of document search. Reading sees only versions that are complete."""
+
+    def prepare(self, tx: Tx) -> None:
+        """Makes its tables where they are missing."""
+
+    def add(self, tx: Tx, entry: Entry, chunks: Sequence[Chunk]) -> None:
+        """Adds the next chunks of a version. With the last one, a new document is found by its words."""
+
+    def known(self, model: Model, hashes: Sequence[bytes]) -> set[bytes]:
+        """Answers which contents have a vector already."""
+
+    def remember(self, tx: Tx, model: Model, vectors: Mapping[bytes, bytes]) -> None:
+        """Remembers vectors by the hashes of their contents: little-endian halves."""
+
+    def show(self, tx: Tx, name: Name, *, model: Model) -> None:
+        """Lets searches see the version that was chunked last, by words and by meaning, in place of any other."""
+
+    def forget(self, tx: Tx, name: Name) -> None:
+        """Takes a document out."""
+
+    def rename(self, tx: Tx, name: Name, *, to: str) -> None:
+        """Has a document go by another key."""
+
+    def holds(self, name: Name, *, model: Model, chunks: int) -> bool:
+        """Answers whether all chunks of a document are there and seen."""
+
+    def by_words(self, question: str, where: Where, *, limit: int) -> list[Hit]:
+        """Finds the chunks that fit the words best."""
+
+    def by_meaning(self, model: Model, vector: np.ndarray, where: Where, *, limit: int) -> list[Hit]:
+        """Finds the chunks whose vectors are nearest."""
+
+    def chunks(self, numbers: Sequence[int]) -> dict[int, Stored]:
+        """Gives what is known of chunks, by their numbers. Those that are gone meanwhile are left out."""
+
+    def close(self) -> None:
+        """Lets go of connections and memory."""
+
+
+def index_of(store: Store) -> Index:
+    """Gives the index that lives in a store's own database."""
+    if store.url.startswith("sqlite"):
+        from holdfast.pipelines.rag.index.sqlite import SqliteIndex
+
+        return SqliteIndex(store.url)
+    raise ValueError(f"there is no index for {store.url}")

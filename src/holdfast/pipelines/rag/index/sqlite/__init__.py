@@ -1,0 +1,239 @@
+"""The index in SQLite, in the same file as the checkpoints: full text by FTS5, vectors as rows, searched in memory."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
+
+from holdfast.core.codec import decode_json, encode_json
+from holdfast.core.moves import Tx
+from holdfast.pipelines.rag.index import Entry, Hit, Model, Name, Stored, Where
+from holdfast.pipelines.rag.index.words import Stems, match, words_of
+from holdfast.pipelines.rag.model import Chunk
+from holdfast.stores.queries import load
+
+if TYPE_CHECKING:
+    import numpy as np
+
+HERE = Path(__file__).parent
+SQL = load(HERE / "queries")
+TOKENIZER = "porter unicode61 remove_diacritics 2"
+
+
+class SqliteIndex:
+    """The index that is there without a server."""
+
+    def __init__(self, url: str) -> None:
+        self._path = url.removeprefix("sqlite:///")
+        self._reading = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._models: dict[Model, int] = {}
+        self._stems: Stems | None = None
+        self._vectors: dict[int, _Loaded] = {}
+
+    def prepare(self, tx: Tx) -> None:
+        for statement in (HERE / "schema.sql").read_text().split(";\n"):
+            tx.execute(statement)
+
+    # writing
+
+    def add(self, tx: Tx, entry: Entry, chunks: Sequence[Chunk]) -> None:
+        document_id = self._enter(tx, entry)
+        version = {"document_id": document_id, "version": entry.version}
+        ((last, at),) = tx.execute(SQL["next_chunk"], version).fetchall()
+        numbers = range(last + 1, last + 1 + len(chunks))
+        places = enumerate(zip(numbers, chunks, strict=True), at)
+        tx.executemany(
+            SQL["add_chunk"],
+            [
+                (number, document_id, entry.version, place, chunk.page, chunk.start, chunk.end, chunk.hash)
+                for place, (number, chunk) in places
+            ],
+        )
+        tx.executemany(
+            SQL["add_words"],
+            [(number, chunk.text, chunk.title) for number, chunk in zip(numbers, chunks, strict=True)],
+        )
+        if chunks and chunks[-1].last:
+            tx.execute(SQL["chunked"], version)
+
+    def _enter(self, tx: Tx, entry: Entry) -> int:
+        if entry.about is None:
+            document_id: int = self._find(tx, entry.name)[0]
+            return document_id
+        entered = asdict(entry.name) | asdict(entry.about) | {"metadata": encode_json(entry.metadata)}
+        ((document_id,),) = tx.execute(SQL["enter"], entered).fetchall()
+        return document_id
+
+    def remember(self, tx: Tx, model: Model, vectors: Mapping[bytes, bytes]) -> None:
+        number = self._number(tx, model)
+        tx.executemany(SQL["remember"], [(number, content, vector) for content, vector in vectors.items()])
+
+    def show(self, tx: Tx, name: Name, *, model: Model) -> None:
+        found = self._find(tx, name)
+        if found is None:
+            return  # it had no text at all, and no chunk
+        here = {"document_id": found[0]}
+        ((version,),) = tx.execute(SQL["show"], here).fetchall()
+        tx.execute(SQL["mean"], here | {"model_id": self._number(tx, model), "version": version})
+        self._drop_all_but(tx, found[0], version)
+
+    def forget(self, tx: Tx, name: Name) -> None:
+        found = self._find(tx, name)
+        if found is None:
+            return
+        here = {"document_id": found[0]}
+        tx.execute(SQL["hide"], here)
+        tx.execute(SQL["forget_meaning"], here)
+        self._drop_all_but(tx, found[0], None)
+
+    def rename(self, tx: Tx, name: Name, *, to: str) -> None:
+        named = {"collection": name.collection, "source": name.source, "old": name.key, "new": to}
+        tx.execute(SQL["rename"], named)
+
+    def _find(self, tx: Tx, name: Name) -> Any:
+        return tx.execute(SQL["find"], asdict(name)).fetchone()
+
+    def _drop_all_but(self, tx: Tx, document_id: int, version: int | None) -> None:
+        others = {"document_id": document_id, "version": version}
+        tx.execute(SQL["outdated_words"], others)
+        tx.execute(SQL["outdated_chunks"], others)
+
+    def _number(self, tx: Tx, model: Model) -> int:
+        """Gives the number of a model. It is asked for in every transaction: one that is rolled back names none."""
+        ((number, dimension),) = tx.execute(SQL["model"], {"name": model.name, "dimension": model.dimension}).fetchall()
+        if dimension != model.dimension:
+            raise ValueError(
+                f"{model.name} gave vectors of {dimension} numbers before, and gives {model.dimension} now"
+            )
+        return int(number)
+
+    # reading
+
+    def known(self, model: Model, hashes: Sequence[bytes]) -> set[bytes]:
+        number = self._known_number(model)
+        if number is None or not hashes:
+            return set()
+        rows = self._db.execute(SQL["known"].for_rows(len(hashes)), [number, *hashes]).fetchall()
+        return {row[0] for row in rows}
+
+    def holds(self, name: Name, *, model: Model, chunks: int) -> bool:
+        asked = asdict(name) | {"model_id": self._known_number(model), "chunks": chunks}
+        row = self._db.execute(SQL["holds"], asked).fetchone()
+        return bool(row and row[0]) if chunks else True
+
+    def by_words(self, question: str, where: Where, *, limit: int) -> list[Hit]:
+        words = words_of(question)
+        if self._stems is None:
+            self._stems = Stems(TOKENIZER)
+        expression = match(words, self._stems.of(words), self._occurrences)
+        if expression is None:
+            return []
+        asked: dict[str, Any] = {"words": expression, "limit": limit}
+        if where.names_documents:
+            asked["documents"] = encode_json(self._documents(where))
+        elif where.collection:
+            asked["collection"] = where.collection
+        return [Hit(*row) for row in self._db.execute(SQL["by_words"].asking(asked), asked).fetchall()]
+
+    def by_meaning(self, model: Model, vector: np.ndarray, where: Where, *, limit: int) -> list[Hit]:
+        number = self._known_number(model)
+        if number is None:
+            return []
+        among = self._documents(where) if where.asked() else None
+        with self._lock:
+            if number not in self._vectors:
+                self._vectors[number] = _Loaded(number, model.dimension)
+            loaded = self._vectors[number]
+        return loaded.nearest(self._db, vector, limit=limit, among=among)
+
+    def chunks(self, numbers: Sequence[int]) -> dict[int, Stored]:
+        rows = self._db.execute(SQL["chunks"], {"ids": encode_json(list(numbers))}).fetchall()
+        return {
+            number: Stored(Name(*name), kind, title, decode_json(metadata), page, start, end, text)
+            for number, *name, kind, title, metadata, page, start, end, text in rows
+        }
+
+    def close(self) -> None:
+        with self._lock:
+            for connection in self._connections:
+                connection.close()
+            self._connections.clear()
+            self._vectors.clear()
+            self._reading = threading.local()
+
+    def _documents(self, where: Where) -> list[int]:
+        asked = where.asked()
+        if "metadata" in asked:
+            asked["metadata"] = encode_json(asked["metadata"])
+        return [row[0] for row in self._db.execute(SQL["allowed"].asking(asked), asked).fetchall()]
+
+    def _occurrences(self, stems: Sequence[str]) -> dict[str, int]:
+        return dict(self._db.execute(SQL["occurrences"], {"terms": encode_json(list(stems))}).fetchall())
+
+    def _known_number(self, model: Model) -> int | None:
+        if model not in self._models:
+            row = self._db.execute("select id from rag_model where name = ?", (model.name,)).fetchone()
+            if row is None:
+                return None
+            self._models[model] = row[0]
+        return self._models[model]
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        """A connection of this thread's own, which only reads."""
+        db: sqlite3.Connection | None = getattr(self._reading, "db", None)
+        if db is None:
+            address = Path(self._path).resolve().as_uri() + "?mode=ro"
+            db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+            db.execute("pragma query_only = on")
+            db.execute("pragma mmap_size = 1073741824")
+            self._reading.db = db
+            with self._lock:
+                self._connections.append(db)
+        return db
+
+
+class _Loaded:
+    """The vectors of one model, as far as they were read."""
+
+    def __init__(self, model_id: int, dimension: int) -> None:
+        from holdfast.pipelines.rag.index.meaning import Vectors
+
+        self._model_id = model_id
+        self._vectors = Vectors(dimension)
+        self._since = 0
+        self._lock = threading.Lock()
+
+    def nearest(
+        self, db: sqlite3.Connection, vector: np.ndarray, *, limit: int, among: Sequence[int] | None
+    ) -> list[Hit]:
+        """Reads what changed since the last time, and looks. One thread at a time: what grows may move in memory."""
+        with self._lock:
+            self._catch_up(db)
+            return self._vectors.nearest(vector, limit=limit, among=among)
+
+    def _catch_up(self, db: sqlite3.Connection) -> None:
+        db.execute("begin")
+        try:
+            changed = db.execute(SQL["changed"], {"since": self._since}).fetchall()
+            if changed:
+                self._read(db, [row[0] for row in changed])
+                self._since = changed[-1][1]
+        finally:
+            db.execute("rollback")
+
+    def _read(self, db: sqlite3.Connection, documents: Sequence[int]) -> None:
+        asked: dict[str, Any] = {"model_id": self._model_id}
+        if self._since:
+            self._vectors.drop(documents)
+            asked["documents"] = encode_json(list(documents))
+        rows = db.execute(SQL["meanings"].asking(asked), asked)
+        while some := rows.fetchmany(10_000):
+            self._vectors.add(*zip(*some, strict=True))

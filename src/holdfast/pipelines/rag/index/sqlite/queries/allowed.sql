@@ -1,0 +1,11 @@
+-- The documents that a question is about.
+select d.id
+  from rag_document d
+  join rag_collection c on c.id = d.collection_id
+ where d.version is not null
+   and c.name = :collection -- if collection
+   and d.source = :source -- if source
+   and d.key = :key -- if key
+   and d.key glob :path -- if path
+   and d.kind = :kind -- if kind
+   and not exists (select 1 from json_each(:metadata) w where json_extract(d.metadata, '$."' || w.key || '"') is not w.value) -- if metadata

@@ -1,0 +1,84 @@
+-- The index of document search, beside the checkpoints and in one transaction with them.
+--
+-- A collection has documents; a document has versions, of which searches see one: `version`. A version is the generation
+-- in which the document was chunked. Its chunks can be found by their words once it is the one that is seen, and by their
+-- meaning once `rag_meaning` names it for the collection's model. The old version is seen until the new one is complete.
+-- Vectors are remembered by the content that they stand for, so what did not change is not embedded again.
+
+create table if not exists rag_collection (
+  id integer primary key,
+  name text not null unique,
+  settings text not null,
+  model_id integer references rag_model (id),  -- whose vectors are searched; null before the first document is embedded
+  created_at integer not null
+);
+
+create table if not exists rag_model (
+  id integer primary key,
+  name text not null unique,
+  dimension integer not null check (dimension > 0)
+);
+
+create table if not exists rag_document (
+  id integer primary key,
+  collection_id integer not null references rag_collection (id),
+  source text not null,
+  key text not null,
+  kind text not null default '',
+  title text not null default '',
+  metadata text not null default '{}',
+  version integer,                      -- what searches see; null: nothing
+  chunked integer,                      -- the latest version that is complete in words
+  changed integer not null,             -- grows with every change that searches have to learn
+  unique (collection_id, source, key)
+);
+create index if not exists rag_document_changed on rag_document (changed);
+
+create table if not exists rag_chunk (
+  id integer primary key,
+  document_id integer not null,
+  version integer not null,
+  position integer not null,
+  page integer not null,
+  start integer not null,
+  stop integer not null,
+  hash blob not null,
+  unique (document_id, version, position)
+);
+create index if not exists rag_chunk_hash on rag_chunk (hash);
+
+-- The text of chunks, by the number of the chunk.
+create virtual table if not exists rag_words using fts5 (text, title, tokenize = 'porter unicode61 remove_diacritics 2');
+
+-- How often a word occurs, for questions that begin with the rarest.
+create virtual table if not exists rag_word using fts5vocab (rag_words, row);
+
+create table if not exists rag_vector (
+  id integer primary key,
+  model_id integer not null,
+  hash blob not null,
+  vector blob not null,
+  unique (model_id, hash)
+);
+
+create table if not exists rag_meaning (
+  document_id integer not null,
+  model_id integer not null,
+  version integer not null,
+  primary key (document_id, model_id)
+) without rowid;
+
+-- The files of each source, as they were when they were last looked at. One that is gone has no hash; `times` counts how
+-- often it went, so that the same content that comes back is a new document and not one that is known.
+create table if not exists rag_file (
+  collection text not null,
+  source text not null,
+  key text not null,
+  size integer not null,
+  mtime_ns integer not null,
+  hash text,
+  looked_at integer not null,
+  etag text not null default '',
+  times integer not null default 0,
+  primary key (collection, source, key)
+) without rowid;

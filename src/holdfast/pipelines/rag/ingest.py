@@ -1,0 +1,116 @@
+"""Taking in what a source has: new and changed files are submitted, moved ones renamed, deleted ones leave the index."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby, islice
+
+from msgspec import Struct
+
+from holdfast.core.model import NewDocument
+from holdfast.core.pipeline import Pipeline
+from holdfast.engine import api
+from holdfast.pipelines.rag.changes import Change, compare
+from holdfast.pipelines.rag.files import Files
+from holdfast.pipelines.rag.index import Index
+from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing
+from holdfast.stores.protocol import Store
+
+SLICE = 500
+"""How many changes are taken in at once."""
+MOVED = "its file was moved"
+DELETED = "its file was deleted"
+
+
+class Looking(Struct, frozen=True, kw_only=True):
+    """How a source is looked through."""
+
+    ignore: Sequence[str] = ()
+    recursive: bool = True
+    allow_private: bool = False
+
+
+class Intake:
+    """Takes the files of one source into one collection."""
+
+    def __init__(
+        self, pipeline: Pipeline, store: Store, index: Index, source: Source, looking: Looking = Looking()
+    ) -> None:
+        self._pipeline = pipeline
+        self._store = store
+        self._index = index
+        self._source = source
+        self._looking = looking
+        self._files = Files(pipeline.name, source.root)
+        self.missed: list[Missed] = []
+        self.unreadable: list[Change] = []
+        self.counts: Counter[str] = Counter()
+
+    def changes(self) -> Iterator[Change]:
+        """Tells what became of the source's files since the last time. Changes nothing."""
+        with self._store.transaction() as tx:
+            known = self._files.read(tx)
+        looking = self._looking
+        seen = listing(
+            self._source,
+            ignore=looking.ignore,
+            recursive=looking.recursive,
+            allow_private=looking.allow_private,
+            report=self.missed.append,
+        )
+        hashed = partial(hash_of, allow_private=looking.allow_private)
+        return compare(seen, known, hashed, looked_at=time.time_ns(), missed=self.missed)
+
+    def take_in(self, tell: Callable[[Change], object] = lambda _: None) -> Counter[str]:
+        """Takes everything in that changed. Killed anywhere, it can be called again: nothing is taken in twice."""
+        for kind, some in groupby(self.changes(), key=lambda change: change.kind):
+            changes = iter(some)
+            while part := list(islice(changes, SLICE)):
+                self._take(kind, part)
+                self.counts[kind] += len(part)
+                for change in part:
+                    tell(change)
+        return self.counts
+
+    def _take(self, kind: str, changes: Sequence[Change]) -> None:
+        match kind:
+            case "new" | "changed":
+                self._submit(changes)
+            case "touched" | "unchanged":
+                self._keep(change for change in changes if change.now is not self._files.known.get(change.key))
+            case "moved":
+                self._rename(changes)
+            case "deleted":
+                self._forget(changes)
+            case "unreadable":
+                self.unreadable += changes
+
+    def _submit(self, changes: Sequence[Change]) -> None:
+        documents = [self._document(change) for change in changes]
+        api.submit(self._pipeline, self._store, batch=self._source.root, documents=documents)
+        self._keep(changes)
+
+    def _document(self, change: Change) -> NewDocument:
+        assert change.seen is not None
+        assert change.now is not None
+        return NewDocument(change.key, payload_of(change.seen), self._files.mark(change.now))
+
+    def _keep(self, changes: Iterable[Change]) -> None:
+        files = [change.now for change in changes if change.now is not None]
+        if files:
+            with self._store.transaction() as tx:
+                self._files.keep(tx, files)
+
+    def _rename(self, changes: Sequence[Change]) -> None:
+        raise NotImplementedError
+
+    def _forget(self, changes: Sequence[Change]) -> None:
+        raise NotImplementedError
+
+
+def payload_of(seen: Seen) -> dict[str, str]:
+    """Gives what a document carries: where its file is, and what it is called."""
+    return {"location": seen.location, "name": seen.key}

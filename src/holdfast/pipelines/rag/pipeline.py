@@ -1,0 +1,196 @@
+"""The pipeline from files to answers: extract, chunk, embed, index. Each goes on where it was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from holdfast.core.document import Document
+from holdfast.core.model import NewDocument
+from holdfast.core.moves import Tx
+from holdfast.core.pipeline import Pipeline
+from holdfast.core.retry import Retry
+from holdfast.core.step import AnyStep
+from holdfast.pipelines.rag.collections import Collection
+from holdfast.pipelines.rag.embedders import Embedder, is_remote
+from holdfast.pipelines.rag.index import Entry, Index, Model, Name
+from holdfast.pipelines.rag.model import About, Chunk, Page
+from holdfast.pipelines.rag.reading import Reader
+from holdfast.pipelines.rag.titles import title_of
+
+MEMORY = 1_500_000_000
+"""Bytes that a parser may take."""
+PATIENCE = timedelta(minutes=3)
+"""How long one page may take."""
+OverPages = Callable[[Document, Page], Page]
+Vector = tuple[bytes, bytes]
+"""The hash of a content, and its vector; empty where it is known already."""
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """What a pipeline is put together from.
+
+    reader    reads the pages of a document
+    embedder  gives vectors
+    index     is where chunks are found
+    pages     steps of one's own between extract and chunk, each over one page: a redaction, a translation
+    submit    takes in what a document brought with it: the attachments of a message
+    every     how many pages are committed together
+    """
+
+    reader: Reader
+    embedder: Embedder
+    index: Index
+    pages: Sequence[OverPages] = ()
+    submit: Callable[[Document, Sequence[str]], object] | None = None
+    every: int | timedelta | None = 1
+
+
+def document_search(collection: Collection, parts: Parts) -> Pipeline:
+    """Puts the pipeline of a collection together."""
+    settings = collection.settings
+    pipeline = Pipeline(collection.name)
+    pages: AnyStep = _extract(pipeline, parts, settings.reader)
+    for body in parts.pages:
+        pages = pipeline.step(over=pages, name=body.__name__)(body)
+    chunks = _chunk(pipeline, parts, pages, settings.splitting)
+    _embed(pipeline, parts, chunks)
+    _index(pipeline, parts, pages, chunks)
+    return pipeline
+
+
+def _extract(pipeline: Pipeline, parts: Parts, reader: str) -> AnyStep:
+    read = parts.reader
+
+    @pipeline.step(
+        runs_in="process", memory=MEMORY, timeout=PATIENCE, commit_every=parts.every, settings={"reader": reader}
+    )
+    def extract(doc: Document, cursor: int = 0) -> Iterator[Page]:
+        yield from read(doc.payload, start=cursor)
+
+    return extract
+
+
+def _chunk(pipeline: Pipeline, parts: Parts, pages: AnyStep, splitting: Any) -> AnyStep:
+    index = parts.index
+
+    @pipeline.step(settings=asdict(splitting))
+    def chunk(doc: Document, cursor: int = 0) -> Iterator[Chunk]:
+        yield from _after(cursor, _marking_the_last(chunks_of(doc.each(pages), splitting.split)))
+
+    @chunk.effect
+    def add(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> None:
+        index.add(tx, _entry(doc, chunks), chunks)
+
+    return chunk
+
+
+def chunks_of(pages: Iterator[Page], split: Callable[[str], Iterator[tuple[int, int]]]) -> Iterator[Chunk]:
+    """Cuts pages into chunks, and tells those that do not say it themselves what their document is called."""
+    about: About | None = None
+    title = ""
+    for page in pages:
+        if page.number == 1:
+            title = title_of(page)
+            about = About(page.kind, title)
+        for start, end in split(page.text):
+            text = page.text[start:end]
+            yield Chunk(page.number, start, end, text, title=title if title not in text else "", about=about)
+            about = None
+
+
+def _marking_the_last(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    before = next(chunks, None)
+    for one in chunks:
+        assert before is not None
+        yield before
+        before = one
+    if before is not None:
+        yield replace(before, last=True)
+
+
+def _after(count: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    for place, one in enumerate(chunks):
+        if place >= count:
+            yield one
+
+
+def _embed(pipeline: Pipeline, parts: Parts, chunks: AnyStep) -> None:
+    embedder, index = parts.embedder, parts.index
+    model = {"model": embedder.name}
+    step = pipeline.step(
+        over=chunks, size=embedder.window, parallel=2, keep=False, name="embed", settings=model, retry=Retry(attempts=5)
+    )
+
+    def unknown(some: Sequence[Chunk]) -> dict[bytes, str]:
+        contents = {one.hash: one.content for one in some}
+        known = index.known(_model(embedder), [*contents])
+        return {content: text for content, text in contents.items() if content not in known}
+
+    if is_remote(embedder):
+
+        @step
+        async def embed(doc: Document, some: list[Chunk]) -> list[Vector]:
+            new = unknown(some)
+            vectors = await embedder.embed_async([*new.values()]) if new else []
+            return _paired(some, new, vectors)
+    else:
+
+        @step
+        def embed(doc: Document, some: list[Chunk]) -> list[Vector]:
+            new = unknown(some)
+            return _paired(some, new, embedder.embed([*new.values()]) if new else [])
+
+    @embed.effect
+    def remember(tx: Tx, doc: Document, vectors: Sequence[Vector]) -> None:
+        index.remember(tx, _model(embedder), {content: vector for content, vector in vectors if vector})
+
+
+def _paired(some: Sequence[Chunk], new: dict[bytes, str], vectors: Any) -> list[Vector]:
+    halves = {content: vector.astype("<f2").tobytes() for content, vector in zip(new, vectors, strict=True)}
+    return [(one.hash, halves.get(one.hash, b"")) for one in some]
+
+
+def _index(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) -> None:
+    index, embedder = parts.index, parts.embedder
+
+    @pipeline.step(name="index")
+    def publish(doc: Document) -> int:
+        attached = next((page.attachments for page in doc.each(pages)), ())
+        if attached and parts.submit is not None:
+            parts.submit(doc, attached)
+        return doc.reader.extent(chunks.name)
+
+    @publish.effect
+    def show(tx: Tx, doc: Document, _: int) -> None:
+        index.show(tx, _name(doc), model=_model(embedder))
+
+    @publish.verify
+    def is_there(doc: Document) -> bool:
+        return index.holds(_name(doc), model=_model(embedder), chunks=doc.output(publish))
+
+
+def _model(embedder: Embedder) -> Model:
+    return Model(embedder.name, embedder.dimension)
+
+
+def _name(doc: Document) -> Name:
+    return Name(doc.pipeline, doc.batch, doc.key)
+
+
+def _entry(doc: Document, chunks: Sequence[Chunk]) -> Entry:
+    about = chunks[0].about if chunks else None
+    return Entry(name=_name(doc), version=doc.generation, about=about, metadata=doc.payload.get("metadata") or {})
+
+
+def attached_documents(doc: Document, names: Sequence[str]) -> list[NewDocument]:
+    """Gives what a message carries as documents of their own: read out of it when their turn comes."""
+    inside: list[int] = doc.payload.get("inside", [])
+    return [
+        NewDocument(f"{doc.key}#{name}", doc.payload | {"inside": [*inside, place], "name": name}, doc.fingerprint)
+        for place, name in enumerate(names)
+    ]

@@ -1,0 +1,24 @@
+"""What a document is called, as its first page says it."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.pipelines.rag.model import Page
+
+LONGEST = 200
+_HEADING = re.compile(r"#{1,3} +(.+?)#*")
+_SUBJECT = re.compile(r"Subject: *(.+)")
+
+
+def title_of(page: Page) -> str:
+    """Gives the title that a first page begins with: a heading, a subject, or a short paragraph alone; else nothing."""
+    if page.label:
+        return page.label[:LONGEST]
+    lines = page.text.lstrip().split("\n", 12)
+    for line in lines[:12]:
+        if found := _HEADING.fullmatch(line.strip()) or _SUBJECT.fullmatch(line.strip()):
+            return found[1].strip()[:LONGEST]
+    first, _, rest = page.text.lstrip().partition("\n\n")
+    line = " ".join(first.split())
+    return line if rest.strip() and 0 < len(line) <= LONGEST else ""
