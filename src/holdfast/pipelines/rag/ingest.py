@@ -1,4 +1,4 @@
-"""Taking in what a source has: new and changed files are submitted, moved ones renamed, deleted ones leave the index."""
+"""Taking in what a source has: new and changed files are submitted, moved ones renamed, deleted ones forgotten."""
 
 from __future__ import annotations
 
@@ -33,11 +33,14 @@ class Looking(Struct, frozen=True, kw_only=True):
     allow_private: bool = False
 
 
+AS_USUAL = Looking()
+
+
 class Intake:
     """Takes the files of one source into one collection."""
 
     def __init__(
-        self, pipeline: Pipeline, store: Store, index: Index, source: Source, looking: Looking = Looking()
+        self, pipeline: Pipeline, store: Store, index: Index, source: Source, looking: Looking = AS_USUAL
     ) -> None:
         self._pipeline = pipeline
         self._store = store

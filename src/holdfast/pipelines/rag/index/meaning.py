@@ -8,7 +8,6 @@ high probability; of a few thousand such candidates the exact nearness is comput
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,10 @@ class Vectors:
         self._dimension = dimension
         self._words = -(-dimension // 64)
         self._count = 0
-        self._make_room(ROOM)
+        self._vectors = np.zeros((ROOM, dimension), np.float16)
+        self._signs = np.zeros((ROOM, self._words), np.uint64)
+        self._chunks = np.zeros(ROOM, np.int64)
+        self._documents = np.zeros(ROOM, np.int64)
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._documents[: self._count]))
@@ -78,17 +80,11 @@ class Vectors:
         return padded.view(np.uint64)
 
     def _make_room(self, rows: int) -> None:
-        def grown(old: np.ndarray | None, *shape: int, kind: Any) -> np.ndarray:
-            new = np.zeros((rows, *shape), kind)
-            if old is not None:
-                new[: self._count] = old[: self._count]
-            return new
-
-        have = self._count > 0
-        self._vectors = grown(self._vectors if have else None, self._dimension, kind=np.float16)
-        self._signs = grown(self._signs if have else None, self._words, kind=np.uint64)
-        self._chunks = grown(self._chunks if have else None, kind=np.int64)
-        self._documents = grown(self._documents if have else None, kind=np.int64)
+        more = rows - len(self._chunks)
+        self._vectors = np.concatenate([self._vectors, np.zeros((more, self._dimension), np.float16)])
+        self._signs = np.concatenate([self._signs, np.zeros((more, self._words), np.uint64)])
+        self._chunks = np.concatenate([self._chunks, np.zeros(more, np.int64)])
+        self._documents = np.concatenate([self._documents, np.zeros(more, np.int64)])
 
     def _close_ranks(self) -> None:
         stay = np.flatnonzero(self._documents[: self._count])

@@ -16,7 +16,7 @@ from holdfast.pipelines.rag.parsers.pdf_bombs import check_streams
 from holdfast.pipelines.rag.parsers.pdf_notes import notes_on
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument, PdfPage  # type: ignore[import-untyped]
+    from pypdfium2 import PdfDocument, PdfPage
 
 FEW = 32
 """Letters. A page with fewer, and with a picture, is taken for a scan: a stamp or a page number may be on it."""
@@ -120,7 +120,7 @@ def _text(page: PdfPage) -> str:
 
 
 def _is_mostly_picture(page: PdfPage, number: int, limits: Limits) -> bool:
-    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE  # type: ignore[import-untyped]
+    from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
 
     width, height = page.get_size()
     covered = 0.0

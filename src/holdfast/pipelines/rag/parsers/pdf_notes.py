@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfPage  # type: ignore[import-untyped]
+    from pypdfium2 import PdfPage
 
 MOST = 10_000
 """Annotations of a page that are looked at."""

@@ -95,7 +95,7 @@ def _story(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _filesystem(url: str, *, allow_private: bool, limits: Limits = DEFAULT) -> Any:
-    import fsspec  # type: ignore[import-untyped]
+    import fsspec
 
     scheme = url.partition("://")[0].lower()
     if scheme in ("s3", "s3a"):
