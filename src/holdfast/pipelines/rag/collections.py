@@ -12,7 +12,6 @@ from msgspec import Struct
 from holdfast.core.errors import HoldfastError
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.splitters import Splitting
-from holdfast.stores.protocol import Store
 
 DEFAULT = "documents"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -72,10 +71,9 @@ def _write(tx: Tx, statement: str, collection: Collection) -> None:
     tx.execute(text if lite else text.replace("?", "%s"), (settings, collection.name))
 
 
-def collections(store: Store) -> Sequence[Collection]:
+def collections(tx: Tx) -> Sequence[Collection]:
     """Gives all collections, by name."""
-    with store.transaction() as tx:
-        rows = tx.execute("select name, settings from rag_collection order by name").fetchall()
+    rows = tx.execute("select name, settings from rag_collection order by name").fetchall()
     return [Collection(name, _read(settings)) for name, settings in rows]
 
 
@@ -83,9 +81,14 @@ def _read(settings: object) -> Settings:
     return _settings.decode(settings) if isinstance(settings, str) else msgspec.convert(settings, Settings)
 
 
-def collection_named(store: Store, name: str) -> Collection:
+def collection_or_none(tx: Tx, name: str) -> Collection | None:
+    """Gives a collection, if there is one of this name."""
+    return next((one for one in collections(tx) if one.name == name), None)
+
+
+def collection_named(tx: Tx, name: str) -> Collection:
     """Gives a collection, or says which there are."""
-    known = collections(store)
+    known = collections(tx)
     for one in known:
         if one.name == name:
             return one

@@ -20,13 +20,13 @@ MARKS = (
 )
 
 
-def pages(path: Path, *, start: int, limits: Limits) -> Iterator[Page]:  # noqa: ARG001  # as all parsers are called
+def pages(path: Path, *, start: int, limits: Limits) -> Iterator[Page]:  # as all parsers are called
     """Gives the pages after the first `start`; one, unless the text has form feeds or is very long."""
     for number, text in islice(enumerate(in_pages(_pieces(path)), 1), start, None):
         yield Page(number, text)
 
 
-def count(path: Path, *, limits: Limits) -> int:  # noqa: ARG001
+def count(path: Path, *, limits: Limits) -> int:
     """Answers how many pages there are if every character is a byte."""
     return 1 + path.stat().st_size // SIZE
 

@@ -47,7 +47,7 @@ class CheckedTransport(httpx2.BaseTransport):
 
 
 @lru_cache(maxsize=4)
-def _trusted(file: str | None, folder: str | None) -> ssl.SSLContext:  # noqa: ARG001 - httpx2 reads them itself
+def _trusted(file: str | None, folder: str | None) -> ssl.SSLContext:
     """Reads whom to trust once: it takes forty milliseconds."""
     return httpx2.create_ssl_context()
 

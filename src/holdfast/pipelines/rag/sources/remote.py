@@ -121,8 +121,8 @@ def _s3(*, allow_private: bool, limits: Limits) -> Any:
 def _made_s3(
     allow_private: bool,  # noqa: FBT001
     silence: float,
-    environment: tuple[tuple[str, str], ...],  # noqa: ARG001 - what it was made for
-    process: int,  # noqa: ARG001 - its loop does not live on in a child
+    environment: tuple[tuple[str, str], ...],
+    process: int,
 ) -> Any:
     """Makes a filesystem whose every connection is checked, wherever its endpoint was configured, and redirects too."""
     import fsspec

@@ -1,0 +1,142 @@
+"""A library: one collection of a store, ready to take documents in and to answer questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import cached_property
+from typing import Unpack
+
+from msgspec.structs import replace
+
+from holdfast.core.document import Document
+from holdfast.core.pipeline import Pipeline
+from holdfast.engine import api
+from holdfast.engine.report import Report
+from holdfast.engine.settings import How
+from holdfast.engine.stale import stale_groups
+from holdfast.pipelines.rag.changes import Change
+from holdfast.pipelines.rag.collections import DEFAULT, Collection, Settings, collection_or_none, configure, create
+from holdfast.pipelines.rag.embedders import Embedder, embedder_named
+from holdfast.pipelines.rag.index import Index, Where, index_of
+from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
+from holdfast.pipelines.rag.pipeline import OverPages, Parts, attached_documents, document_search
+from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader
+from holdfast.pipelines.rag.search import EVERYWHERE, Found, Search
+from holdfast.pipelines.rag.sources import source_of
+from holdfast.stores.protocol import Store, Which
+
+SLICE = 2000
+
+
+class Library:
+    """One collection: `ingest` takes in what a source has, `search` answers questions.
+
+    embedder  a model of one's own, instead of the one that the collection's settings name
+    pages     steps of one's own over pages, between extract and chunk
+    every     how many pages are committed together, or after how long; each by itself if nothing is said
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str = DEFAULT,
+        *,
+        settings: Settings | None = None,
+        embedder: Embedder | None = None,
+        pages: Sequence[OverPages] = (),
+        every: int | timedelta | None = 1,
+        allow_private: bool = False,
+    ) -> None:
+        self.store = store
+        self.index: Index = index_of(store)
+        self.collection = self._opened(name, settings)
+        self._given = embedder
+        self._pages = pages
+        self._every = every
+        self._allow_private = allow_private
+
+    def _opened(self, name: str, settings: Settings | None) -> Collection:
+        with self.store.transaction() as tx:
+            self.index.prepare(tx)
+            there = collection_or_none(tx, name)
+            if there is None:
+                there = Collection(name, settings or Settings())
+                create(tx, there)
+            elif settings is not None and settings != there.settings:
+                there = Collection(name, settings)
+                configure(tx, there)
+        return there
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The model that gives vectors."""
+        return self._given or embedder_named(self.collection.settings.embedder)
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """The pipeline that documents go through."""
+        parts = Parts(
+            reader=self._reader(),
+            embedder=self.embedder,
+            index=self.index,
+            pages=self._pages,
+            submit=self._take_attachments,
+            every=self._every,
+        )
+        return document_search(self.collection, parts)
+
+    @cached_property
+    def _search(self) -> Search:
+        return Search(self.index, self.embedder)
+
+    def ingest(self, source: str, looking: Looking = AS_USUAL, **how: Unpack[How]) -> Report:
+        """Takes in what a source has, and works until all of it can be found. Call it again to go on.
+
+        Files that did not change since the last time cost nothing; those that are gone leave the index.
+        """
+        self.take_in(source, looking)
+        return api.drain(self.pipeline, self.store, **how)
+
+    def take_in(
+        self, source: str, looking: Looking = AS_USUAL, tell: Callable[[Change], object] = lambda _: None
+    ) -> Intake:
+        """Submits what is new or changed, renames what moved and forgets what is gone. Works on nothing yet."""
+        self.redo_what_is_stale()
+        intake = Intake(self.pipeline, self.store, self.index, source_of(source), looking)
+        intake.take_in(tell)
+        return intake
+
+    def redo_what_is_stale(self) -> int:
+        """Sets documents back that were made searchable by other settings. Meanwhile searches see what there was."""
+        if self.pipeline.name not in self.store.pipelines():
+            return 0
+        groups = stale_groups(self.store, self.pipeline)
+        plan = self.store.declare(self.pipeline.shape())
+        redone = 0
+        for group in groups:
+            for place in group.counts:
+                which: Which = {"plan": group.plan_id, "state": place.state, "step": place.step}
+                after = 0
+                while some := self.store.select(self.pipeline.name, after=after, limit=SLICE, **which):
+                    after = some[-1]
+                    redone += len(self.store.rewind_to(plan, some, to=group.to, who="ingest", reason=group.why))
+        return redone
+
+    def search(
+        self, question: str, where: Where = EVERYWHERE, *, limit: int = 10, each: int | None = None
+    ) -> list[Found]:
+        """Finds the chunks of this collection that answer a question best."""
+        return self._search(question, replace(where, collection=self.collection.name), limit=limit, each=each)
+
+    def _reader(self) -> Reader:
+        if self.collection.settings.reader == "local":
+            return LocalReader(self._allow_private)
+        from holdfast.pipelines.rag.azure import AzureReader
+
+        return ServiceReader(AzureReader(), self._allow_private)
+
+    def _take_attachments(self, doc: Document, names: Sequence[str]) -> None:
+        """Submits what a message carries. A message that is read again names the same, and nothing is taken in twice."""
+        documents = attached_documents(doc, names)
+        api.submit(self.pipeline, self.store, batch=doc.batch, documents=documents)
