@@ -55,6 +55,11 @@ class Files:
         tx.executemany(_in(tx, _GONE), [(*self._place, key) for key in keys])
 
 
+def content_of(mark: str) -> str:
+    """Gives the hash of the content that a fingerprint stands for."""
+    return mark.partition("+")[0]
+
+
 def _execute(tx: Tx, statement: str, parameters: Sequence[Any]) -> Any:
     return tx.execute(_in(tx, statement), parameters)
 

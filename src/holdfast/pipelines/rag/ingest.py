@@ -10,17 +10,20 @@ from itertools import groupby, islice
 
 from msgspec import Struct
 
-from holdfast.core.model import NewDocument
+from holdfast.core.errors import UnknownDocument
+from holdfast.core.model import NewDocument, Standing
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
 from holdfast.pipelines.rag.changes import Change, compare
-from holdfast.pipelines.rag.files import Files
-from holdfast.pipelines.rag.index import Index
+from holdfast.pipelines.rag.files import Files, content_of
+from holdfast.pipelines.rag.index import Index, Name
+from holdfast.pipelines.rag.pipeline import CARRIED
 from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing
 from holdfast.stores.protocol import Store
 
 SLICE = 500
 """How many changes are taken in at once."""
+WHO = "ingest"
 MOVED = "its file was moved"
 DELETED = "its file was deleted"
 
@@ -108,10 +111,62 @@ class Intake:
                 self._files.keep(tx, files)
 
     def _rename(self, changes: Sequence[Change]) -> None:
-        raise NotImplementedError
+        """Has documents go on under their new keys, with all that was made of them. What cannot is taken in anew."""
+        for change in changes:
+            if not self._renamed(change):
+                self._forget_keys([change.came_from])
+                self._submit([change])
+
+    def _renamed(self, change: Change) -> bool:
+        """Answers whether the document goes by its new key, now or since a call that was killed in the middle."""
+        assert change.now is not None
+        old, new = change.came_from, change.key
+        family = {one.key: self._at_its_new_place(one, change) for one in self._family(old)}
+        self._store.rename(self._pipeline.name, self._source.root, family, who=WHO, reason=MOVED)
+        there = self._family(new)
+        if not there or content_of(there[0].fingerprint) != change.now.hash:
+            return False
+        with self._store.transaction() as tx:
+            for one in there:
+                self._index.rename(tx, self._name(old + one.key.removeprefix(new)), to=one.key)
+            self._files.forget(tx, [old])
+            self._files.keep(tx, [change.now])
+        return True
+
+    def _at_its_new_place(self, here: Standing, change: Change) -> NewDocument:
+        assert change.seen is not None
+        key = change.key + here.key.removeprefix(change.came_from)
+        payload = here.payload | {"location": change.seen.location}
+        return NewDocument(key, payload | ({"name": key} if key == change.key else {}), here.fingerprint)
 
     def _forget(self, changes: Sequence[Change]) -> None:
-        raise NotImplementedError
+        self._forget_keys([change.key for change in changes])
+
+    def _forget_keys(self, keys: Sequence[str]) -> None:
+        """Stops work on documents first, so that no worker writes any more; then they leave the index."""
+        for key in keys:
+            family = self._family(key)
+            self._store.cancel([one.id for one in family], who=WHO, reason=DELETED)
+            with self._store.transaction() as tx:
+                for one in family:
+                    self._index.forget(tx, self._name(one.key))
+                self._files.forget(tx, [key])
+
+    def _family(self, key: str) -> list[Standing]:
+        """Finds a document, and those that it carried."""
+        place = (self._pipeline.name, self._source.root)
+        try:
+            family = [self._store.standing(*place, key)]
+        except UnknownDocument:
+            return []
+        after = 0
+        while some := self._store.select(place[0], batch=place[1], key=f"{key}{CARRIED}*", after=after):
+            after = some[-1]
+            family += [one for one in self._store.look(some) if one.key.startswith(key + CARRIED)]
+        return family
+
+    def _name(self, key: str) -> Name:
+        return Name(self._pipeline.name, self._source.root, key)
 
 
 def payload_of(seen: Seen) -> dict[str, str]:

@@ -137,6 +137,6 @@ class Library:
         return ServiceReader(AzureReader(), self._allow_private)
 
     def _take_attachments(self, doc: Document, names: Sequence[str]) -> None:
-        """Submits what a message carries. A message that is read again names the same, and nothing is taken in twice."""
+        """Submits what a message carries. One that is read again names the same, and nothing is taken in twice."""
         documents = attached_documents(doc, names)
         api.submit(self.pipeline, self.store, batch=doc.batch, documents=documents)

@@ -26,6 +26,8 @@ MEMORY = 1_500_000_000
 """Bytes that a parser may take."""
 PATIENCE = timedelta(minutes=3)
 """How long one page may take."""
+CARRIED = "#"
+"""Stands between the key of a message and the name of what it carries."""
 OverPages = Callable[[Document, Page], Page]
 Vector = tuple[bytes, bytes]
 """The hash of a content, and its vector; empty where it is known already."""
@@ -190,6 +192,8 @@ def attached_documents(doc: Document, names: Sequence[str]) -> list[NewDocument]
     """Gives what a message carries as documents of their own: read out of it when their turn comes."""
     inside: list[int] = doc.payload.get("inside", [])
     return [
-        NewDocument(f"{doc.key}#{name}", doc.payload | {"inside": [*inside, place], "name": name}, doc.fingerprint)
+        NewDocument(
+            f"{doc.key}{CARRIED}{name}", doc.payload | {"inside": [*inside, place], "name": name}, doc.fingerprint
+        )
         for place, name in enumerate(names)
     ]

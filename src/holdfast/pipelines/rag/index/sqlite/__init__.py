@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.moves import Tx
@@ -94,6 +94,11 @@ class SqliteIndex:
         self._drop_all_but(tx, found[0], None)
 
     def rename(self, tx: Tx, name: Name, *, to: str) -> None:
+        if self._find(tx, name) is None:
+            return
+        if taken := self._find(tx, replace(name, key=to)):
+            self.forget(tx, replace(name, key=to))
+            tx.execute(SQL["make_way"], {"document_id": taken[0]})
         named = {"collection": name.collection, "source": name.source, "old": name.key, "new": to}
         tx.execute(SQL["rename"], named)
 

@@ -1,0 +1,160 @@
+"""From files to answers: what a newcomer would do, and what happens to files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.pipelines import rag
+from holdfast.stores.protocol import Store
+
+pytest.importorskip("numpy", reason="document search needs the extra rag")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with holdfast.open(f"sqlite:///{tmp_path}/rag.db") as store:
+        yield store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    (folder / "tides.txt").write_text("On tides\n\nThe spring tide comes twice a month, at new and at full moon.")
+    (folder / "anchors.md").write_text("# Anchors\n\nAn anchor of twenty kilos holds a boat of ten metres in sand.")
+    return folder
+
+
+@pytest.fixture
+def library(store: Store) -> rag.Library:
+    return opened(store)
+
+
+def opened(store: Store) -> rag.Library:
+    return rag.Library(store, settings=rag.Settings(embedder="hash:64"))
+
+
+def keys(library: rag.Library, question: str) -> list[str]:
+    return [found.key for found in library.search(question, each=1)]
+
+
+def test_what_was_ingested_is_found_with_its_place(library: rag.Library, folder: Path) -> None:
+    assert library.ingest(str(folder)).done == 2
+    found = library.search("how heavy an anchor for a boat in sand")[0]
+    assert (found.key, found.page, found.title, found.kind) == ("anchors.md", 1, "Anchors", "markdown")
+    assert found.text == (folder / "anchors.md").read_text()[found.start : found.end]
+    assert {found.snippet[a:b].lower() for a, b in found.marks} >= {"anchor", "boat", "sand"}
+    assert found.by_words == 1
+    assert found.by_meaning is not None
+
+
+def test_what_did_not_change_is_not_read_again(library: rag.Library, folder: Path) -> None:
+    library.ingest(str(folder))
+    assert library.take_in(str(folder)).counts == {"unchanged": 2}
+    assert library.ingest(str(folder)).done == 0
+
+
+def test_a_changed_file_replaces_its_old_version(library: rag.Library, folder: Path) -> None:
+    library.ingest(str(folder))
+    (folder / "tides.txt").write_text("On ebb\n\nNeap tides follow the half moon, and are the weakest of all.")
+    assert library.take_in(str(folder)).counts == {"unchanged": 1, "changed": 1}
+    assert "spring" in library.search("tide moon")[0].text, "the old version is seen until the new one is complete"
+    library.ingest(str(folder))
+    assert [found.text for found in library.search("spring tide moon") if "spring" in found.text] == []
+    assert keys(library, "neap tides")[0] == "tides.txt"
+
+
+def test_a_deleted_file_leaves_the_index_and_can_come_back(library: rag.Library, folder: Path) -> None:
+    library.ingest(str(folder))
+    text = (folder / "tides.txt").read_text()
+    (folder / "tides.txt").unlink()
+    assert library.take_in(str(folder)).counts == {"unchanged": 1, "deleted": 1}
+    assert "tides.txt" not in keys(library, "spring tide moon")
+    (folder / "tides.txt").write_text(text)
+    library.ingest(str(folder))
+    assert keys(library, "spring tide moon")[0] == "tides.txt"
+
+
+def test_a_moved_file_is_not_read_again(library: rag.Library, folder: Path) -> None:
+    library.ingest(str(folder))
+    (folder / "old").mkdir()
+    (folder / "tides.txt").rename(folder / "old" / "ebb-and-flow.txt")
+    assert library.take_in(str(folder)).counts == {"unchanged": 1, "moved": 1}
+    assert keys(library, "spring tide moon")[0] == "old/ebb-and-flow.txt"
+    assert library.ingest(str(folder)).done == 0
+
+
+def test_a_move_that_was_killed_in_the_middle_is_finished(
+    library: rag.Library, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.ingest(str(folder))
+    (folder / "tides.txt").rename(folder / "ebb.txt")
+    with monkeypatch.context() as patch:
+        patch.setattr(library.index, "rename", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            library.take_in(str(folder))
+    again = opened(library.store)
+    assert again.take_in(str(folder)).counts == {"unchanged": 1, "moved": 1}
+    assert keys(again, "spring tide moon")[0] == "ebb.txt"
+    assert again.ingest(str(folder)).done == 0
+
+
+def test_a_file_takes_the_place_of_a_deleted_one(library: rag.Library, folder: Path) -> None:
+    library.ingest(str(folder))
+    (folder / "anchors.md").unlink()
+    library.ingest(str(folder))
+    (folder / "tides.txt").rename(folder / "anchors.md")
+    library.ingest(str(folder))
+    assert set(keys(library, "spring tide moon")) == {"anchors.md"}
+
+
+def test_attachments_are_documents_of_their_own(library: rag.Library, folder: Path) -> None:
+    inner = EmailMessage()
+    inner["Subject"] = "Fenders"
+    inner.set_content("Fenders keep the hull off the quay.")
+    message = EmailMessage()
+    message["Subject"] = "Charts"
+    message.set_content("See the chart.")
+    message.add_attachment("Rocks lie north of the harbour.", filename="rocks.txt")
+    message.add_attachment(inner)
+    (folder / "mail.eml").write_bytes(message.as_bytes())
+    assert library.ingest(str(folder)).done == 5
+    assert keys(library, "rocks north harbour")[0] == "mail.eml#rocks.txt"
+    assert keys(library, "fenders hull quay")[0].startswith("mail.eml#")
+    (folder / "mail.eml").rename(folder / "letter.eml")
+    library.ingest(str(folder))
+    assert keys(library, "rocks north harbour")[0] == "letter.eml#rocks.txt"
+    (folder / "letter.eml").unlink()
+    library.ingest(str(folder))
+    assert not [key for key in keys(library, "rocks harbour chart fenders") if "eml" in key]
+
+
+def test_a_broken_file_is_a_dead_letter_and_stops_nobody(library: rag.Library, folder: Path) -> None:
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing of use")
+    (folder / "empty.txt").touch()
+    report = library.ingest(str(folder))
+    assert (report.done, report.dead) == (2, 2)
+    reasons = {here.key: here.reason for here in library.store.standings("documents", state="dead")}
+    assert "no bytes" in reasons["empty.txt"]
+    assert "broken" in reasons["broken.pdf"] or "PDF" in reasons["broken.pdf"]
+
+
+def test_other_settings_make_the_chunks_anew_and_search_goes_on_meanwhile(
+    library: rag.Library, folder: Path
+) -> None:
+    library.ingest(str(folder))
+    settings = rag.Settings(embedder="hash:64", splitting=rag.Splitting(size=40, overlap=0))
+    smaller = rag.Library(library.store, settings=settings)
+    smaller.take_in(str(folder))
+    assert len(smaller.search("spring tide moon")) == 2
+    smaller.ingest(str(folder))
+    assert max(len(found.text) for found in smaller.search("spring tide moon")) <= 40
+
+
+def _killed(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
