@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from time import monotonic
 
 from msgspec import Struct
@@ -23,6 +24,10 @@ WINDOW = 30.0
 """Seconds over which the rate is measured."""
 
 
+NO_NOUNS: Mapping[str, str] = {}
+"""What the items of a step are called; of all steps, items."""
+
+
 class Failed(Struct, frozen=True):
     """One try that failed: what became of the document."""
 
@@ -40,8 +45,11 @@ class Failed(Struct, frozen=True):
 class Counts:
     """Counts documents and items, cheaply enough to hear every event of the engine."""
 
-    def __init__(self, pipeline: Pipeline, store: Store, *, batch: str | None, hands: int = 8) -> None:
+    def __init__(
+        self, pipeline: Pipeline, store: Store, *, batch: str | None, hands: int = 8, nouns: Mapping[str, str] = NO_NOUNS
+    ) -> None:
         self.pipeline = pipeline.name
+        self.nouns = nouns
         self.batch = batch
         self.steps = [step.name for step in pipeline.steps]
         self.submitted = 0
@@ -159,6 +167,11 @@ class Counts:
     def remaining(self) -> int:
         """How many documents can still be worked on without a person."""
         return max(self.total - self.ended - self.paused, 0)
+
+    def past(self, step: str) -> int:
+        """Answers how many documents have this step behind them."""
+        later = self.steps[self.steps.index(step) + 1 :]
+        return self.done + sum(self.at_step[one] for one in later)
 
     def rates(self) -> tuple[float, float]:
         """Answers how many documents ended and how many items were kept in a second, lately."""

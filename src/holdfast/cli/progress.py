@@ -173,7 +173,16 @@ def in_a_line(counts: Counts) -> str:
     said += [pace(speed, items)] if speed or items else []
     said += [f"about {span(left)} left"] if left else []
     steps = ", ".join(f"{step} {at:,}" for step, at in counts.at_step.items() if at)
-    return ", ".join(said) + (f"; at steps: {steps}" if steps else "")
+    kinds = ", ".join(said_of for step in counts.nouns if (said_of := kept(counts, step)))
+    return ", ".join(said) + (f"; at steps: {steps}" if steps else "") + (f"; {kinds}" if kinds else "")
+
+
+def kept(counts: Counts, step: str) -> str:
+    """Gives how much a step has kept, in the words of the pipeline."""
+    number = counts.items[step]
+    if not number:
+        return ""
+    return count(number, counts.nouns[step]) if step in counts.nouns else f"{count(number, 'item')} kept"
 
 
 def pace(documents: float, items: float) -> str:

@@ -21,12 +21,21 @@ class Summary:
     """What a run did, what is left, and what to do about it."""
 
     def __init__(
-        self, store: Store, pipeline: str, batch: str | None, *, report: Report, stopped_by: str, goes_on: str
+        self,
+        store: Store,
+        pipeline: str,
+        batch: str | None,
+        *,
+        report: Report,
+        stopped_by: str,
+        goes_on: str,
+        retry: str = "",
     ) -> None:
         self.pipeline = pipeline
         self.batch = batch
         self.report = replace(report, stopped_by=stopped_by)
         self.goes_on = goes_on
+        self.retry = retry
         self.balance: Balance = store.balance(pipeline, batch)
         self.dead: list[Standing] = (
             store.standings(pipeline, batch=batch, state="dead", limit=SHOWN) if self.balance.dead else []
@@ -91,6 +100,8 @@ class Summary:
             click.echo(f"  {one.key} at {one.checkpoint.step}: {one_line(one.reason, 160)}")
         click.echo(f"  why:      {asked.command(*about(('show',), self.dead[0].key, options=self.where))}")
         click.echo(f"  them all: {self._list(asked, 'dead')}")
+        if self.retry:
+            click.echo(f"  again:    {self.retry}")
 
     def _list(self, asked: Asked, what: str) -> str:
         batch = ("--batch", self.batch) if self.batch else ()

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.counts import Counts, Failed
-from holdfast.cli.progress import also, pace
+from holdfast.cli.progress import also, kept, pace
 from holdfast.cli.words import count, one_line, span
 
 MOST_STEPS = 12
@@ -75,14 +75,17 @@ def _steps(counts: Counts) -> Table:
     """A row for each step; only those where something is or was, when there are many."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim")
+    grid.add_column(width=20)
     grid.add_column(justify="right")
     grid.add_column(justify="right", style="dim")
     steps = counts.steps
     if len(steps) > MOST_STEPS:
         steps = [step for step in steps if counts.at_step[step] or counts.items[step]][:MOST_STEPS]
     for step in steps:
-        kept = counts.items[step]
         grid.add_row(
-            f"  {step}", count(counts.at_step[step], "document"), f"{count(kept, 'item')} kept" if kept else ""
+            f"  {step}",
+            ProgressBar(total=max(counts.total, 1), completed=min(counts.past(step), counts.total)),
+            f"{counts.at_step[step]:,} here" if counts.at_step[step] else "",
+            kept(counts, step),
         )
     return grid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cached_property
@@ -22,7 +23,7 @@ from holdfast.pipelines.rag.index import Index, Where, index_of
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, attached_documents, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader
-from holdfast.pipelines.rag.search import EVERYWHERE, Found, Search
+from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search
 from holdfast.pipelines.rag.sources import source_of
 from holdfast.stores.protocol import Store, Which
 
@@ -55,6 +56,8 @@ class Library:
         self._pages = pages
         self._every = every
         self._allow_private = allow_private
+        self.tally: Counter[str] = Counter()
+        """How many pages, chunks and vectors this process made, by step."""
 
     def _opened(self, name: str, settings: Settings | None) -> Collection:
         with self.store.transaction() as tx:
@@ -83,6 +86,7 @@ class Library:
             pages=self._pages,
             submit=self._take_attachments,
             every=self._every,
+            tally=self.tally,
         )
         return document_search(self.collection, parts)
 
@@ -95,6 +99,7 @@ class Library:
 
         Files that did not change since the last time cost nothing; those that are gone leave the index.
         """
+        self.redo_what_is_stale()
         self.take_in(source, looking)
         return api.drain(self.pipeline, self.store, **how)
 
@@ -102,7 +107,6 @@ class Library:
         self, source: str, looking: Looking = AS_USUAL, tell: Callable[[Change], object] = lambda _: None
     ) -> Intake:
         """Submits what is new or changed, renames what moved and forgets what is gone. Works on nothing yet."""
-        self.redo_what_is_stale()
         intake = Intake(self.pipeline, self.store, self.index, source_of(source), looking)
         intake.take_in(tell)
         return intake
@@ -124,10 +128,10 @@ class Library:
         return redone
 
     def search(
-        self, question: str, where: Where = EVERYWHERE, *, limit: int = 10, each: int | None = None
+        self, question: str, where: Where = EVERYWHERE, *, limit: int = 10, each: int | None = None, by: By | None = None
     ) -> list[Found]:
-        """Finds the chunks of this collection that answer a question best."""
-        return self._search(question, replace(where, collection=self.collection.name), limit=limit, each=each)
+        """Finds the chunks of this collection that answer a question best; `by` asks only words, or only meaning."""
+        return self._search(question, replace(where, collection=self.collection.name), limit=limit, each=each, by=by)
 
     def _reader(self) -> Reader:
         if self.collection.settings.reader == "local":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from holdfast.core.document import Document
@@ -42,6 +43,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     pages     steps of one's own between extract and chunk, each over one page: a redaction, a translation
     submit    takes in what a document brought with it: the attachments of a message
     every     how many pages are committed together
+    tally     counts what is made, by step, while it is
     """
 
     reader: Reader
@@ -50,6 +52,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     pages: Sequence[OverPages] = ()
     submit: Callable[[Document, Sequence[str]], object] | None = None
     every: int | timedelta | None = 1
+    tally: Counter[str] = field(default_factory=Counter)
 
 
 def document_search(collection: Collection, parts: Parts) -> Pipeline:
@@ -148,6 +151,7 @@ def _embed(pipeline: Pipeline, parts: Parts, chunks: AnyStep) -> None:
 
     @embed.effect
     def remember(tx: Tx, doc: Document, vectors: Sequence[Vector]) -> None:
+        parts.tally["embed"] += len(vectors)
         index.remember(tx, _model(embedder), {content: vector for content, vector in vectors if vector})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ DEPTH = 100
 FLAT = 60
 """How little the very first places count for more than the next ones."""
 EVERYWHERE = Where()
+By = Literal["words", "meaning"]
 SNIPPET = 240
 """About how many characters of a chunk a person is shown."""
 
@@ -54,11 +55,11 @@ class Search:
         self._embedder = embedder
 
     def __call__(
-        self, question: str, where: Where = EVERYWHERE, *, limit: int = 10, each: int | None = None
+        self, question: str, where: Where = EVERYWHERE, *, limit: int = 10, each: int | None = None, by: By | None = None
     ) -> list[Found]:
         """Finds the chunks that answer a question best; `each` is how many of one document, at most."""
-        words = self._index.by_words(question, where, limit=DEPTH)
-        meaning = self._by_meaning(question, where)
+        words = [] if by == "meaning" else self._index.by_words(question, where, limit=DEPTH)
+        meaning = [] if by == "words" else self._by_meaning(question, where)
         ranked = _at_most(each, fuse(words, meaning))
         best = [next(ranked, None) for _ in range(limit)]
         chosen = [one for one in best if one is not None]

@@ -1,0 +1,121 @@
+"""`holdfast ingest`: takes documents into a collection, and works until they can be found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from holdfast.cli.asked import Asked, common
+from holdfast.cli.counts import Counts
+from holdfast.cli.eyes import how_to_watch
+from holdfast.cli.libraries import in_collection, library_of, loaded_from
+from holdfast.cli.progress import Progress, showing
+from holdfast.cli.stores import store_that_lasts
+from holdfast.cli.summary import Summary
+from holdfast.cli.words import count
+from holdfast.cli.working import closed, going_on_later, how_to_work, worked
+from holdfast.engine import api
+from holdfast.engine.budget import Budget
+from holdfast.pipelines.rag.ingest import Intake, Looking
+from holdfast.pipelines.rag.library import Library
+
+NOUNS = {"extract": "page", "chunk": "chunk", "embed": "chunk embedded"}
+SHOWN = 5
+
+
+@click.command()
+@click.argument("sources", nargs=-1)
+@in_collection
+@click.option("--ignore", multiple=True, metavar="PATTERN", help="Leave out what is like this, as in .gitignore.")
+@click.option("--flat", is_flag=True, help="Only the files of a folder itself, not of the folders in it.")
+@click.option("--allow-private", is_flag=True, help="Fetch from addresses of private networks too.")
+@click.option("--retry", is_flag=True, help="Try again what failed before.")
+@how_to_work
+@how_to_watch
+@common
+@click.pass_obj
+def ingest(
+    asked: Asked,
+    /,
+    *,
+    sources: tuple[str, ...],
+    collection: str,
+    ignore: tuple[str, ...],
+    flat: bool,
+    allow_private: bool,
+    retry: bool,
+    budget: timedelta | None,
+    **how: Any,
+) -> None:
+    """Makes documents searchable. Run it again to go on, and to take in what changed.
+
+    SOURCES are folders, files, globs and URLs (https:, s3:, file:): PDF, DOCX, PPTX, XLSX, HTML, Markdown, text, EML
+    and MSG with what they carry, PNG, JPEG and TIFF. Files that did not change since the last time cost nothing;
+    files that are gone leave the index. Without SOURCES it goes on with what is in the store.
+    """
+    words = ("ingest", *sources, *(["--collection", collection] if collection != "documents" else []))
+    looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private)
+    limits = Budget(budget)
+    with store_that_lasts(asked) as store, going_on_later(asked, *words):
+        library = library_of(store, collection, allow_private=allow_private)
+        counts = Counts(library.pipeline, store, batch=None, hands=how["threads"], nouns=NOUNS)
+        counts.items = library.tally
+        with showing(asked, counts, limits) as progress:
+            library.redo_what_is_stale()
+            for source in sources:
+                _take_in(library, source, looking, progress)
+            if retry:
+                progress.display.say(f"{count(_redriven(library), 'document')} that failed: tried again")
+            counts.recount()
+            report = worked(asked, api.drain, loaded_from(library), store, progress=progress, budget=limits, how=how)
+    summary = Summary(
+        store,
+        library.pipeline.name,
+        None,
+        report=report,
+        stopped_by=limits.reason,
+        goes_on=asked.same_command(*words),
+        retry=asked.command(*words, "--retry"),
+    )
+    closed(asked, summary, progress)
+
+
+def _take_in(library: Library, source: str, looking: Looking, progress: Progress) -> None:
+    counts = progress.counts
+    counts.submitting = True
+    try:
+        intake = library.take_in(source, looking, tell=lambda _: _counted(counts))
+    finally:
+        counts.submitting = False
+    progress.display.say(f"{source}: {_told(intake.counts)}")
+    for key, why in _left_out(intake)[:SHOWN]:
+        progress.display.say(f"  left out: {key}: {why}")
+    if len(_left_out(intake)) > SHOWN:
+        progress.display.say(f"  and {len(_left_out(intake)) - SHOWN:,} more were left out")
+
+
+def _counted(counts: Counts) -> None:
+    counts.submitted += 1
+
+
+def _told(counts: Counter[str]) -> str:
+    kinds = ("new", "changed", "moved", "deleted", "touched", "unchanged", "unreadable")
+    return ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind]) or "nothing there"
+
+
+def _left_out(intake: Intake) -> Sequence[tuple[str, str]]:
+    missed = [(one.key, one.why) for one in intake.missed]
+    return [*missed, *((one.key, one.why) for one in intake.unreadable)]
+
+
+def _redriven(library: Library) -> int:
+    """Lets what failed be tried again, from where it stood."""
+    redriven = after = 0
+    while some := library.store.select(library.pipeline.name, after=after, state="dead", accepted=False):
+        after = some[-1]
+        redriven += len(library.store.redrive(some, who="ingest", reason="--retry"))
+    return redriven

@@ -1,0 +1,81 @@
+"""`holdfast search`: asks a collection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.cli.asked import Asked, Trouble, common
+from holdfast.cli.libraries import in_collection, library_of
+from holdfast.cli.stores import store_that_exists
+from holdfast.pipelines.rag.index import Where
+from holdfast.pipelines.rag.search import Found
+
+
+@click.command()
+@click.argument("question", nargs=-1, required=True)
+@in_collection
+@click.option("--limit", "-n", type=click.IntRange(1, 1000), default=10, show_default=True, help="So many answers.")
+@click.option("--each", type=click.IntRange(1), help="So many answers of one document, at most.")
+@click.option("--document", "key", help="Only this document.")
+@click.option("--path", metavar="PATTERN", help="Only documents whose names are like this, with * and ?.")
+@click.option("--type", "kind", help="Only documents of this type: pdf, docx, eml, ...")
+@click.option("--source", help="Only what came from this folder, file or URL.")
+@click.option("--where", "metadata", multiple=True, metavar="NAME=VALUE", help="Only documents with this metadata.")
+@click.option("--words", "by", flag_value="words", help="Only by words.")
+@click.option("--meaning", "by", flag_value="meaning", help="Only by meaning.")
+@common
+@click.pass_obj
+def search(
+    asked: Asked,
+    /,
+    *,
+    question: tuple[str, ...],
+    collection: str,
+    limit: int,
+    each: int | None,
+    metadata: tuple[str, ...],
+    by: str | None,
+    **which: Any,
+) -> None:
+    """Finds what documents say about QUESTION, by its words and by its meaning.
+
+    An answer says where it stands: the document, the page, and the words around it.
+    """
+    where = Where(**which, metadata=_pairs(metadata))
+    with store_that_exists(asked) as store:
+        library = library_of(store, collection)
+        found = library.search(" ".join(question), where, limit=limit, each=each, by=by)
+    if asked.json:
+        click.echo(msgspec.json.encode({"question": " ".join(question), "found": found}))
+        return
+    if not found:
+        click.echo("Nothing was found.")
+    for place, one in enumerate(found, 1):
+        click.echo(f"{place:2}. {click.style(one.key, bold=True)}{_place(one)}")
+        click.echo(f"    {highlighted(one)}")
+
+
+def _pairs(metadata: tuple[str, ...]) -> dict[str, str]:
+    for pair in metadata:
+        if "=" not in pair:
+            raise Trouble(f"--where takes NAME=VALUE, not {pair!r}")
+    return dict(pair.split("=", 1) for pair in metadata)
+
+
+def _place(found: Found) -> str:
+    page = f", page {found.page}" if found.kind in ("pdf", "pptx", "xlsx", "tiff") or found.page > 1 else ""
+    title = f"  {found.title}" if found.title and found.title not in found.key else ""
+    return page + click.style(title, dim=True)
+
+
+def highlighted(found: Found) -> str:
+    """Gives the snippet with the words that were asked for in colour."""
+    parts = []
+    at = 0
+    for start, end in found.marks:
+        parts += [found.snippet[at:start], click.style(found.snippet[start:end], fg="yellow", bold=True)]
+        at = end
+    return "".join([*parts, found.snippet[at:]]).strip()
