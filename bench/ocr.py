@@ -1,4 +1,4 @@
-"""How many words of scanned receipts are read: python bench/ocr.py --data ../shared/data/receipts.
+"""How many words of scanned receipts are read: python bench/ocr.py --data FOLDER.
 
 Ours beside plain Tesseract: the same library and model, its defaults, and the picture as it is. A word counts when it
 is there as often as the truth has it, whatever its case.
@@ -56,9 +56,10 @@ def measured(read: Callable[[Image.Image], str], pictures: list[Path]) -> tuple[
 
 
 def main() -> None:
-    here = Path(__file__).resolve().parent.parent
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    data = Path(os.environ.get("HOLDFAST_DATA", beside))
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--data", type=Path, default=here.parent / "shared" / "data" / "receipts")
+    arguments.add_argument("--data", type=Path, default=data / "receipts")
     arguments.add_argument("--first", type=int, help="only so many receipts")
     chosen = arguments.parse_args()
     pictures = sorted(path for path in chosen.data.glob("*.jpg") if path.with_suffix(".csv").exists())[: chosen.first]

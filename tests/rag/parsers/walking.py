@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import resource
-import signal
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,7 +42,7 @@ def in_a_child(path: Path) -> dict[str, Any]:
     child = os.fork()
     if not child:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        signal.alarm(SECONDS)
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))  # of the processor: others may have the machine
         try:
             said = outcome(path)
         except BaseException as error:

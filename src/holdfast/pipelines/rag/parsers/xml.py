@@ -14,7 +14,7 @@ COMPATIBILITY = "http://schemas.openxmlformats.org/markup-compatibility/2006"
 DEPTH = 1_000
 
 
-class Event(Struct):
+class Event(Struct, frozen=True):
     """One thing that happens in an XML file. Names have no namespace, but `r:id` is told from `id`."""
 
     kind: Literal["start", "end", "text"]
