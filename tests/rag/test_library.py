@@ -144,9 +144,7 @@ def test_a_broken_file_is_a_dead_letter_and_stops_nobody(library: rag.Library, f
     assert "broken" in reasons["broken.pdf"] or "PDF" in reasons["broken.pdf"]
 
 
-def test_other_settings_make_the_chunks_anew_and_search_goes_on_meanwhile(
-    library: rag.Library, folder: Path
-) -> None:
+def test_other_settings_make_the_chunks_anew_and_search_goes_on_meanwhile(library: rag.Library, folder: Path) -> None:
     library.ingest(str(folder))
     settings = rag.Settings(embedder="hash:64", splitting=rag.Splitting(size=40, overlap=0))
     smaller = rag.Library(library.store, settings=settings)

@@ -13,11 +13,13 @@ from holdfast.cli.capsule import capsule
 from holdfast.cli.check import check
 from holdfast.cli.cleanup import cleanup
 from holdfast.cli.close import close
+from holdfast.cli.collection import collection
 from holdfast.cli.crashtest import crashtest
 from holdfast.cli.dead import dead
 from holdfast.cli.debug import debug
 from holdfast.cli.decisions import cancel, pause, priority, resume, rewind
 from holdfast.cli.explain import explain
+from holdfast.cli.ingest import ingest
 from holdfast.cli.metrics import metrics
 from holdfast.cli.migrate import migrate
 from holdfast.cli.orphans import orphans
@@ -26,6 +28,7 @@ from holdfast.cli.reconcile import reconcile
 from holdfast.cli.review import review
 from holdfast.cli.run import run
 from holdfast.cli.seal import seal
+from holdfast.cli.search import search
 from holdfast.cli.show import show
 from holdfast.cli.status import status
 from holdfast.cli.submit import submit
@@ -44,7 +47,7 @@ class App(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            if ctx.invoked_subcommand in ("run", "submit", "work", "close"):
+            if ctx.invoked_subcommand in ("ingest", "run", "submit", "work", "close"):
                 say_how_to_go_on(ctx.obj)
             raise StoppedAtOnce from interrupt
         except HoldfastError as error:
@@ -63,6 +66,8 @@ def app() -> None:
     """Runs documents through pipelines that go on exactly where they were killed.
 
     \b
+      holdfast ingest ./contracts       make a folder searchable; Ctrl-C any time, and again to go on
+      holdfast search "notice period"   what the documents say about it, and where
       holdfast run papers.py ./pdfs     submit a folder and work until all is done; Ctrl-C any time
       holdfast run papers.py            go on where it stopped
       holdfast status                   count what is there
@@ -82,6 +87,7 @@ def app() -> None:
 
 
 COMMANDS = (
+    *(ingest, search, collection),
     *(plan, check, run, submit, work, status, show, explain),
     *(dead, review, orphans, cancel, pause, resume, priority, rewind),
     *(verify, seal, reconcile, close, cleanup),

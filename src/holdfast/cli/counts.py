@@ -46,7 +46,13 @@ class Counts:
     """Counts documents and items, cheaply enough to hear every event of the engine."""
 
     def __init__(
-        self, pipeline: Pipeline, store: Store, *, batch: str | None, hands: int = 8, nouns: Mapping[str, str] = NO_NOUNS
+        self,
+        pipeline: Pipeline,
+        store: Store,
+        *,
+        batch: str | None,
+        hands: int = 8,
+        nouns: Mapping[str, str] = NO_NOUNS,
     ) -> None:
         self.pipeline = pipeline.name
         self.nouns = nouns

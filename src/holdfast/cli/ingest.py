@@ -23,7 +23,7 @@ from holdfast.engine.budget import Budget
 from holdfast.pipelines.rag.ingest import Intake, Looking
 from holdfast.pipelines.rag.library import Library
 
-NOUNS = {"extract": "page", "chunk": "chunk", "embed": "chunk embedded"}
+NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
 SHOWN = 5
 
 
@@ -72,16 +72,16 @@ def ingest(
                 progress.display.say(f"{count(_redriven(library), 'document')} that failed: tried again")
             counts.recount()
             report = worked(asked, api.drain, loaded_from(library), store, progress=progress, budget=limits, how=how)
-    summary = Summary(
-        store,
-        library.pipeline.name,
-        None,
-        report=report,
-        stopped_by=limits.reason,
-        goes_on=asked.same_command(*words),
-        retry=asked.command(*words, "--retry"),
-    )
-    closed(asked, summary, progress)
+        summary = Summary(
+            store,
+            library.pipeline.name,
+            None,
+            report=report,
+            stopped_by=limits.reason,
+            goes_on=asked.same_command(*words),
+            retry=asked.command(*words, "--retry"),
+        )
+        closed(asked, summary, progress)
 
 
 def _take_in(library: Library, source: str, looking: Looking, progress: Progress) -> None:

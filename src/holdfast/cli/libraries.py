@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from holdfast.cli.asked import Trouble
 from holdfast.cli.pipelines import Loaded
-from holdfast.pipelines.rag.collections import DEFAULT
+from holdfast.pipelines.rag.collections import DEFAULT, Collection, collections, no_such
+from holdfast.pipelines.rag.index import index_of
 from holdfast.pipelines.rag.library import Library
 from holdfast.stores.protocol import Store
 
@@ -26,10 +26,22 @@ def in_collection(command: Command) -> Command:
 
 def library_of(store: Store, collection: str, *, allow_private: bool = False) -> Library:
     """Opens a collection, and makes it if it is not there."""
-    try:
-        return Library(store, collection, allow_private=allow_private)
-    except ImportError as error:
-        raise Trouble(f"document search needs more than holdfast itself: pip install 'holdfast[rag]' ({error})") from error
+    return Library(store, collection, allow_private=allow_private)
+
+
+def collections_of(store: Store) -> list[Collection]:
+    """Gives all collections of a store."""
+    with store.transaction() as tx:
+        index_of(store).prepare(tx)
+        return list(collections(tx))
+
+
+def collection_in(store: Store, name: str) -> Collection:
+    """Gives a collection that is there, or says which are."""
+    known = {one.name: one for one in collections_of(store)}
+    if name not in known:
+        raise no_such(name, known)
+    return known[name]
 
 
 def loaded_from(library: Library) -> Loaded:

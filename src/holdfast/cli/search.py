@@ -8,10 +8,10 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, Trouble, common
-from holdfast.cli.libraries import in_collection, library_of
+from holdfast.cli.libraries import collection_in, in_collection, library_of
 from holdfast.cli.stores import store_that_exists
 from holdfast.pipelines.rag.index import Where
-from holdfast.pipelines.rag.search import Found
+from holdfast.pipelines.rag.search import By, Found
 
 
 @click.command()
@@ -37,7 +37,7 @@ def search(
     limit: int,
     each: int | None,
     metadata: tuple[str, ...],
-    by: str | None,
+    by: By | None,
     **which: Any,
 ) -> None:
     """Finds what documents say about QUESTION, by its words and by its meaning.
@@ -46,7 +46,7 @@ def search(
     """
     where = Where(**which, metadata=_pairs(metadata))
     with store_that_exists(asked) as store:
-        library = library_of(store, collection)
+        library = library_of(store, collection_in(store, collection).name)
         found = library.search(" ".join(question), where, limit=limit, each=each, by=by)
     if asked.json:
         click.echo(msgspec.json.encode({"question": " ".join(question), "found": found}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.moves import Tx
+from holdfast.pipelines.rag.dialects import run
 from holdfast.pipelines.rag.splitters import Splitting
 
 DEFAULT = "documents"
@@ -52,29 +53,30 @@ _settings = msgspec.json.Decoder(Settings)
 
 def create(tx: Tx, collection: Collection) -> None:
     """Makes a collection, unless it exists."""
-    _write(
-        tx,
-        "insert into rag_collection (settings, name, created_at) values (?, ?, {now}) on conflict do nothing",
-        collection,
-    )
+    statement = "insert into rag_collection (name, settings) values (?, ?) on conflict (name) do nothing"
+    run(tx, statement, collection.name, _written(collection.settings))
 
 
 def configure(tx: Tx, collection: Collection) -> None:
     """Gives a collection other settings. What they make of its documents is made anew by the next ingest."""
-    _write(tx, "update rag_collection set settings = ? where name = ?", collection)
+    statement = "update rag_collection set settings = ? where name = ?"
+    run(tx, statement, _written(collection.settings), collection.name)
 
 
-def _write(tx: Tx, statement: str, collection: Collection) -> None:
-    lite = tx.dialect == "sqlite"
-    text = statement.format(now="unixepoch()" if lite else "now()")
-    settings = msgspec.json.encode(collection.settings).decode()
-    tx.execute(text if lite else text.replace("?", "%s"), (settings, collection.name))
+def remove(tx: Tx, name: str) -> None:
+    """Removes a collection whose documents have left the index."""
+    run(tx, "delete from rag_document where collection_id = (select id from rag_collection where name = ?)", name)
+    run(tx, "delete from rag_collection where name = ?", name)
 
 
 def collections(tx: Tx) -> Sequence[Collection]:
     """Gives all collections, by name."""
     rows = tx.execute("select name, settings from rag_collection order by name").fetchall()
     return [Collection(name, _read(settings)) for name, settings in rows]
+
+
+def _written(settings: Settings) -> str:
+    return msgspec.json.encode(settings).decode()
 
 
 def _read(settings: object) -> Settings:
@@ -86,11 +88,7 @@ def collection_or_none(tx: Tx, name: str) -> Collection | None:
     return next((one for one in collections(tx) if one.name == name), None)
 
 
-def collection_named(tx: Tx, name: str) -> Collection:
-    """Gives a collection, or says which there are."""
-    known = collections(tx)
-    for one in known:
-        if one.name == name:
-            return one
-    there = ", ".join(one.name for one in known) or "none yet; holdfast ingest FOLDER makes one"
-    raise NoSuchCollection(f"there is no collection {name!r}; there are: {there}")
+def no_such(name: str, known: Iterable[str]) -> NoSuchCollection:
+    """Says that a collection is not there, and which are."""
+    there = ", ".join(known) or "none yet; holdfast ingest FOLDER makes one"
+    return NoSuchCollection(f"there is no collection {name!r}; there are: {there}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.changes import Known
+from holdfast.pipelines.rag.dialects import marked, run
 
 _KEEP = """
 insert into rag_file (collection, source, key, size, mtime_ns, hash, looked_at, etag) values (?, ?, ?, ?, ?, ?, ?, ?)
@@ -33,7 +33,7 @@ class Files:
     def read(self, tx: Tx) -> Mapping[str, Known]:
         """Reads what is known."""
         self.known.clear()
-        for key, size, mtime_ns, content, looked_at, etag, times in _execute(tx, _ALL, self._place).fetchall():
+        for key, size, mtime_ns, content, looked_at, etag, times in run(tx, _ALL, *self._place).fetchall():
             if times:
                 self._times[key] = times
             if content is not None:
@@ -48,21 +48,13 @@ class Files:
     def keep(self, tx: Tx, files: Iterable[Known]) -> None:
         """Remembers files as they are now."""
         rows = [(*self._place, one.key, one.size, one.mtime_ns, one.hash, one.looked_at, one.etag) for one in files]
-        tx.executemany(_in(tx, _KEEP), rows)
+        tx.executemany(marked(tx, _KEEP), rows)
 
     def forget(self, tx: Tx, keys: Sequence[str]) -> None:
         """Remembers that files are gone."""
-        tx.executemany(_in(tx, _GONE), [(*self._place, key) for key in keys])
+        tx.executemany(marked(tx, _GONE), [(*self._place, key) for key in keys])
 
 
 def content_of(mark: str) -> str:
     """Gives the hash of the content that a fingerprint stands for."""
     return mark.partition("+")[0]
-
-
-def _execute(tx: Tx, statement: str, parameters: Sequence[Any]) -> Any:
-    return tx.execute(_in(tx, statement), parameters)
-
-
-def _in(tx: Tx, statement: str) -> str:
-    return statement if tx.dialect == "sqlite" else statement.replace("?", "%s")

@@ -120,7 +120,7 @@ def _office_of_another_layout(names: set[str]) -> Kind:
 
 
 def _kind_of_ole(path: Path) -> Kind:
-    import olefile  # type: ignore[import-untyped]
+    import olefile
 
     try:
         with olefile.OleFileIO(str(path)) as ole:

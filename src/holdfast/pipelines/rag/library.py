@@ -11,15 +11,25 @@ from typing import Unpack
 from msgspec.structs import replace
 
 from holdfast.core.document import Document
+from holdfast.core.model import Standing
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
 from holdfast.engine.report import Report
 from holdfast.engine.settings import How
 from holdfast.engine.stale import stale_groups
 from holdfast.pipelines.rag.changes import Change
-from holdfast.pipelines.rag.collections import DEFAULT, Collection, Settings, collection_or_none, configure, create
+from holdfast.pipelines.rag.collections import (
+    DEFAULT,
+    Collection,
+    Settings,
+    collection_or_none,
+    configure,
+    create,
+    remove,
+)
 from holdfast.pipelines.rag.embedders import Embedder, embedder_named
-from holdfast.pipelines.rag.index import Index, Where, index_of
+from holdfast.pipelines.rag.files import Files
+from holdfast.pipelines.rag.index import Index, Name, Where, index_of
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, attached_documents, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader
@@ -127,8 +137,38 @@ class Library:
                     redone += len(self.store.rewind_to(plan, some, to=group.to, who="ingest", reason=group.why))
         return redone
 
+    def delete(self) -> None:
+        """Takes the collection and all its documents out of the index. Killed in the middle, it can be called again.
+
+        The files are not touched. Ingested again, they are new documents.
+        """
+        name = self.collection.name
+        after = 0
+        while some := self.store.select(name, after=after, limit=SLICE):
+            after = some[-1]
+            self.store.cancel(some, who="delete", reason="its collection was deleted")
+            self._forget(self.store.look(some))
+        with self.store.transaction() as tx:
+            remove(tx, name)
+
+    def _forget(self, documents: Sequence[Standing]) -> None:
+        by_source: dict[str, list[str]] = {}
+        for one in documents:
+            by_source.setdefault(one.batch, []).append(one.key)
+        for source, keys in by_source.items():
+            with self.store.transaction() as tx:
+                for key in keys:
+                    self.index.forget(tx, Name(self.collection.name, source, key))
+                Files(self.collection.name, source).forget(tx, keys)
+
     def search(
-        self, question: str, where: Where = EVERYWHERE, *, limit: int = 10, each: int | None = None, by: By | None = None
+        self,
+        question: str,
+        where: Where = EVERYWHERE,
+        *,
+        limit: int = 10,
+        each: int | None = None,
+        by: By | None = None,
     ) -> list[Found]:
         """Finds the chunks of this collection that answer a question best; `by` asks only words, or only meaning."""
         return self._search(question, replace(where, collection=self.collection.name), limit=limit, each=each, by=by)

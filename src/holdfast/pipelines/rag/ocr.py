@@ -108,7 +108,7 @@ def _engine(model: str) -> Any:
     """Loads an engine, once a process: `eng` reads, `osd` tells which way is up."""
     os.environ.setdefault("OMP_THREAD_LIMIT", "1")  # one thread: the cores are kept busy by other documents
     try:
-        from tesserocr import PyTessBaseAPI  # type: ignore[import-untyped]
+        from tesserocr import PyTessBaseAPI
     except ImportError as error:
         raise Reject("reading text off pictures needs Tesseract: pip install 'holdfast[rag]'") from error
     folder = Path(sys.prefix) / "share" / "tessdata"

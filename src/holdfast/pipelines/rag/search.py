@@ -55,7 +55,13 @@ class Search:
         self._embedder = embedder
 
     def __call__(
-        self, question: str, where: Where = EVERYWHERE, *, limit: int = 10, each: int | None = None, by: By | None = None
+        self,
+        question: str,
+        where: Where = EVERYWHERE,
+        *,
+        limit: int = 10,
+        each: int | None = None,
+        by: By | None = None,
     ) -> list[Found]:
         """Finds the chunks that answer a question best; `each` is how many of one document, at most."""
         words = [] if by == "meaning" else self._index.by_words(question, where, limit=DEPTH)

@@ -7,6 +7,8 @@ import re
 from holdfast.pipelines.rag.model import Page
 
 LONGEST = 200
+LINES = 3
+"""A title is rarely of more lines; a table or an address is."""
 _HEADING = re.compile(r"#{1,3} +(.+?)#*")
 _SUBJECT = re.compile(r"Subject: *(.+)")
 
@@ -20,5 +22,6 @@ def title_of(page: Page) -> str:
         if found := _HEADING.fullmatch(line.strip()) or _SUBJECT.fullmatch(line.strip()):
             return found[1].strip()[:LONGEST]
     first, _, rest = page.text.lstrip().partition("\n\n")
+    alone = rest.strip() and first.count("\n") < LINES and "\t" not in first
     line = " ".join(first.split())
-    return line if rest.strip() and 0 < len(line) <= LONGEST else ""
+    return line if alone and len(line) <= LONGEST else ""

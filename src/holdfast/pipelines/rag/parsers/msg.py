@@ -74,7 +74,7 @@ def _as_eml(mail: _Mail, limits: Limits) -> bytes:
 
 def _storage(path: Path, limits: Limits) -> Any:  # oxmsg has no types
     """Reads the tree of the file. Its streams may overlap, so their sizes are added up before any is read."""
-    from olefile import OleFileIO  # type: ignore[import-untyped]
+    from olefile import OleFileIO
     from oxmsg.storage import Storage
 
     check_whole(path, limits)

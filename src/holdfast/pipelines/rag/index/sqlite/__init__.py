@@ -13,7 +13,8 @@ from msgspec.structs import asdict, replace
 from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.index import Entry, Hit, Model, Name, Stored, Where
-from holdfast.pipelines.rag.index.words import Stems, match, words_of
+from holdfast.pipelines.rag.index.sqlite.stems import Stems
+from holdfast.pipelines.rag.index.words import match, words_of
 from holdfast.pipelines.rag.model import Chunk
 from holdfast.stores.queries import load
 

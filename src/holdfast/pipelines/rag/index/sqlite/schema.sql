@@ -10,7 +10,7 @@ create table if not exists rag_collection (
   name text not null unique,
   settings text not null,
   model_id integer references rag_model (id),  -- whose vectors are searched; null before the first document is embedded
-  created_at integer not null
+  created_at integer not null default (unixepoch())
 );
 
 create table if not exists rag_model (

@@ -1,0 +1,149 @@
+"""`holdfast collection`: what collections there are, and how their documents are made searchable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+from msgspec.structs import asdict, replace
+
+from holdfast.cli.asked import Asked, Trouble, common
+from holdfast.cli.libraries import collection_in, collections_of
+from holdfast.cli.stores import store_that_exists, store_that_lasts
+from holdfast.cli.words import count, table
+from holdfast.pipelines.rag.collections import Collection, Settings
+from holdfast.pipelines.rag.library import Library
+from holdfast.pipelines.rag.splitters import Splitting
+from holdfast.pipelines.rag.states import Standing, standing_of
+
+
+@click.group()
+@common
+def collection() -> None:
+    """Collections: documents that are searched together, and how they are made searchable."""
+
+
+def _settings(command: Any) -> Any:
+    options = (
+        click.option("--size", type=click.IntRange(1), help="Characters of a chunk, at most. [default: 1000]"),
+        click.option("--overlap", type=click.IntRange(0), help="Characters that chunks share. [default: 200]"),
+        click.option(
+            "--split", "how", type=click.Choice(["recursive", "tokens", "markdown"]), help="[default: recursive]"
+        ),
+        click.option("--embedder", help="granite, openai:MODEL, azure:DEPLOYMENT or ollama:MODEL. [default: granite]"),
+        click.option("--reader", type=click.Choice(["local", "azure"]), help="What reads pages. [default: local]"),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@collection.command()
+@click.argument("name")
+@_settings
+@common
+@click.pass_obj
+def create(asked: Asked, /, *, name: str, **given: Any) -> None:
+    """Makes a collection. `holdfast ingest` makes one too, with the usual settings."""
+    with store_that_lasts(asked) as store:
+        if name in [one.name for one in collections_of(store)]:
+            raise Trouble(f"there is a collection {name!r} already; change it with `holdfast collection configure`")
+        made = Library(store, name, settings=_with(Settings(), given)).collection
+    click.echo(_as_json(made) if asked.json else f"Collection {name} is made: {_told(made.settings)}")
+
+
+@collection.command()
+@click.argument("name")
+@_settings
+@common
+@click.pass_obj
+def configure(asked: Asked, /, *, name: str, **given: Any) -> None:
+    """Changes how documents are made searchable. The next `holdfast ingest` makes anew what that changes.
+
+    Until then, and while it does, searches see what there was.
+    """
+    with store_that_exists(asked) as store:
+        there = collection_in(store, name)
+        changed = Library(store, name, settings=_with(there.settings, given)).collection
+    click.echo(_as_json(changed) if asked.json else f"Collection {name}: {_told(changed.settings)}")
+
+
+@collection.command("list")
+@common
+@click.pass_obj
+def list_(asked: Asked, /) -> None:
+    """Lists the collections, with how many documents each has."""
+    with store_that_exists(asked) as store:
+        rows = [(one, standing_of(store, one.name)) for one in collections_of(store)]
+    if asked.json:
+        click.echo(msgspec.json.encode([_told_all(*row) for row in rows]))
+        return
+    if not rows:
+        click.echo("There are no collections yet; `holdfast ingest FOLDER` makes one.")
+        return
+    cells = [(one.name, count(here.documents, "document"), _told(one.settings)) for one, here in rows]
+    for line in table(cells, right=[1]):
+        click.echo(line)
+
+
+@collection.command()
+@click.argument("name")
+@common
+@click.pass_obj
+def show(asked: Asked, /, *, name: str) -> None:
+    """Shows a collection: its settings, its sources, and how far its documents are."""
+    with store_that_exists(asked) as store:
+        there = collection_in(store, name)
+        here = standing_of(store, name)
+    if asked.json:
+        click.echo(msgspec.json.encode(_told_all(there, here)))
+        return
+    click.echo(f"{click.style(name, bold=True)}: {_told(there.settings)}")
+    for state, number in here.states.items():
+        if number:
+            click.echo(f"  {state:<11} {number:,}")
+    for source, number in here.sources.items():
+        click.echo(f"  {count(number, 'document')} of {source}")
+
+
+@collection.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+@common
+@click.pass_obj
+def delete(asked: Asked, /, *, name: str, yes: bool) -> None:
+    """Takes a collection and all that is found in it out of the index. The files themselves stay."""
+    with store_that_exists(asked) as store:
+        collection_in(store, name)
+        here = standing_of(store, name)
+        if not yes:
+            click.confirm(f"Delete {name} with {count(here.documents, 'document')}?", abort=True, err=True)
+        Library(store, name).delete()
+    click.echo("{}" if asked.json else f"Collection {name} is gone.")
+
+
+def _with(settings: Settings, given: dict[str, Any]) -> Settings:
+    said = {name: value for name, value in given.items() if value is not None}
+    split = {name: said.pop(name) for name in ("size", "overlap", "how") if name in said}
+    try:
+        return replace(settings, **said, splitting=Splitting(**asdict(settings.splitting) | split))
+    except ValueError as error:
+        raise Trouble(str(error)) from error
+
+
+def _told(settings: Settings) -> str:
+    split = settings.splitting
+    unit = "tokens" if split.how == "tokens" else "characters"
+    return (
+        f"{split.how} chunks of {split.size:,} {unit}, {split.overlap:,} shared; {settings.embedder}; {settings.reader}"
+    )
+
+
+def _told_all(one: Collection, here: Standing) -> dict[str, Any]:
+    said = {"name": one.name, "settings": msgspec.to_builtins(asdict(one.settings)), "documents": here.documents}
+    return said | {"states": here.states, "sources": here.sources}
+
+
+def _as_json(one: Collection) -> bytes:
+    return msgspec.json.encode({"name": one.name, "settings": asdict(one.settings)})

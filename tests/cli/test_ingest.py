@@ -1,0 +1,109 @@
+"""`holdfast ingest`, `search` and `collection`, as a newcomer types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+pytest.importorskip("numpy", reason="document search needs the extra rag")
+
+
+@pytest.fixture
+def letters(folder: Path, holdfast: Run) -> Path:
+    """A folder of letters, and a collection with an embedder that needs no model."""
+    letters = folder / "letters"
+    letters.mkdir()
+    (letters / "tides.txt").write_text("On tides\n\nThe spring tide comes twice a month, at new and at full moon.")
+    (letters / "anchors.md").write_text("# Anchors\n\nAn anchor of twenty kilos holds a boat of ten metres in sand.")
+    assert holdfast("collection", "create", "documents", "--embedder", "hash:64").exit_code == 0
+    return letters
+
+
+def test_a_folder_is_ingested_and_searched(holdfast: Run, letters: Path) -> None:
+    said = holdfast("ingest", "letters")
+    assert said.exit_code == 0, said.output
+    assert "letters: 2 new" in said.output
+    assert "All 2 are done." in said.output
+    found = holdfast("search", "spring tide")
+    assert " 1. tides.txt  On tides\n" in found.output
+    assert "The spring tide comes twice a month" in found.output
+
+
+def test_nothing_new_costs_nothing(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    said = holdfast("ingest", "letters")
+    assert "letters: 2 unchanged" in said.output
+    assert "0 documents done" in said.output
+
+
+def test_answers_are_json_for_programs(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    answer = json.loads(holdfast("search", "anchor in sand", "--json", "--limit", "1").output)
+    (found,) = answer["found"]
+    assert answer["question"] == "anchor in sand"
+    assert (found["key"], found["kind"], found["page"], found["by_words"]) == ("anchors.md", "markdown", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [
+        (["--type", "text"], ["tides.txt"]),
+        (["--path", "*.md"], ["anchors.md"]),
+        (["--document", "tides.txt"], ["tides.txt"]),
+        (["--type", "pdf"], []),
+        (["--where", "case=12"], []),
+    ],
+)
+def test_answers_are_narrowed_down(holdfast: Run, letters: Path, options: list[str], keys: list[str]) -> None:
+    holdfast("ingest", "letters")
+    answer = json.loads(holdfast("search", "anchor tide moon sand", "--json", *options).output)
+    assert [found["key"] for found in answer["found"]] == keys
+
+
+def test_what_failed_is_told_with_the_command_that_tries_it_again(holdfast: Run, letters: Path) -> None:
+    (letters / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing of use")
+    said = holdfast("ingest", "letters")
+    assert said.exit_code == 1
+    assert "1 dead letter:\n  broken.pdf at extract: " in said.output
+    assert "again:    holdfast ingest letters --retry" in said.output
+    again = holdfast("ingest", "letters", "--retry")
+    assert "1 document that failed: tried again" in again.output
+    assert again.exit_code == 1
+
+
+def test_a_source_that_is_not_there_is_a_sentence(holdfast: Run, letters: Path) -> None:
+    said = holdfast("ingest", "lettres")
+    assert said.exit_code == 2
+    assert "lettres" in said.output
+
+
+def test_collections_are_made_shown_changed_and_deleted(holdfast: Run, letters: Path) -> None:
+    holdfast("collection", "create", "small", "--size", "60", "--overlap", "0", "--embedder", "hash:64")
+    assert "exists" in (said := holdfast("collection", "create", "small")).output or "already" in said.output
+    holdfast("ingest", "letters", "-c", "small")
+    shown = json.loads(holdfast("collection", "show", "small", "--json").output)
+    assert (shown["documents"], shown["states"], shown["settings"]["splitting"]["size"]) == (2, {"COMPLETED": 2}, 60)
+    assert "chunks of 40 characters" in holdfast("collection", "configure", "small", "--size", "40").output
+    holdfast("ingest", "-c", "small")
+    answer = json.loads(holdfast("search", "spring tide moon", "-c", "small", "--json").output)
+    assert max(len(found["text"]) for found in answer["found"]) <= 40
+    assert [line.split()[0] for line in holdfast("collection", "list").output.splitlines()] == ["documents", "small"]
+    assert holdfast("collection", "delete", "small", "--yes").exit_code == 0
+    assert "there is no collection 'small'" in holdfast("collection", "show", "small").output
+    assert "letters: 2 new" in holdfast("ingest", "letters", "-c", "small").output
+
+
+def test_an_impossible_splitting_is_refused(holdfast: Run, letters: Path) -> None:
+    said = holdfast("collection", "create", "odd", "--size", "10", "--overlap", "20")
+    assert said.exit_code == 2
+    assert "overlap" in said.output
+
+
+def test_searching_before_anything_was_ingested_says_so(holdfast: Run, folder: Path) -> None:
+    said = holdfast("search", "anything")
+    assert said.exit_code == 3
+    assert "there is no store" in said.output
