@@ -176,15 +176,6 @@ class NewKeyConformance(Conformance):
         assert renames(desk, b="a", d="b", e="c") == ["b", "d", "e"]
         assert desk.store.missing("papers", "march") == []
 
-    def test_one_that_is_lost_later_is_missing_under_its_new_key(self, desk: Desk) -> None:
-        if desk.store.url == "memory://":
-            pytest.skip("nobody can delete a row of the memory store")
-        desk.submit("a", "b")
-        renames(desk, a="c")
-        desk.sql("delete from hf_document where key = 'c'")
-        assert desk.store.missing("papers", "march") == ["c"]
-        desk.sql("update hf_batch set expected = 1")
-
     def test_keys_of_any_kind_are_renamed(self, desk: Desk) -> None:
         odd = 'O\'Hara, "x" \\ {ü},\n%s :a'
         desk.submit(odd)
