@@ -154,5 +154,19 @@ def test_other_settings_make_the_chunks_anew_and_search_goes_on_meanwhile(librar
     assert max(len(found.text) for found in smaller.search("spring tide moon")) <= 40
 
 
+def test_another_embedder_takes_over_when_all_its_vectors_are_made(library: rag.Library, folder: Path) -> None:
+    library.ingest(str(folder))
+    other = rag.Library(library.store, settings=rag.Settings(embedder="hash:128"))
+    assert other.collection.searched == "hash:64"
+    other.redo_what_is_stale()
+    assert all(found.by_meaning for found in other.search("spring tide moon", by="meaning"))
+    assert other.collection.searched == "hash:64", "nothing of the new one is made yet"
+    other.ingest(str(folder))
+    found = other.search("spring tide moon", by="meaning")
+    assert other.collection.searched is None
+    assert found[0].key == "tides.txt"
+    assert rag.Library(library.store).collection.searched is None
+
+
 def _killed(*_: object, **__: object) -> None:
     raise KeyboardInterrupt

@@ -36,10 +36,14 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Collection(Struct, frozen=True):
-    """A name and its settings. It is a pipeline of that name; what came from one source is a batch of it."""
+    """A name and its settings. It is a pipeline of that name; what came from one source is a batch of it.
+
+    `searched` is the embedder whose vectors are searched while those of another are being made.
+    """
 
     name: str = DEFAULT
     settings: Settings = Settings()
+    searched: str | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -58,9 +62,20 @@ def create(tx: Tx, collection: Collection) -> None:
 
 
 def configure(tx: Tx, collection: Collection) -> None:
-    """Gives a collection other settings. What they make of its documents is made anew by the next ingest."""
-    statement = "update rag_collection set settings = ? where name = ?"
-    run(tx, statement, _written(collection.settings), collection.name)
+    """Gives a collection other settings. What they make of its documents is made anew by the next ingest.
+
+    With another embedder, the vectors of the one before are searched until all new ones are made.
+    """
+    before = collection_or_none(tx, collection.name)
+    searched = (before.searched or before.settings.embedder) if before else None
+    statement = "update rag_collection set settings = ?, searched = ? where name = ?"
+    new = collection.settings
+    run(tx, statement, _written(new), searched if searched != new.embedder else None, collection.name)
+
+
+def swap(tx: Tx, name: str) -> None:
+    """From now on the vectors of the collection's own embedder are searched."""
+    run(tx, "update rag_collection set searched = null where name = ?", name)
 
 
 def remove(tx: Tx, name: str) -> None:
@@ -71,8 +86,8 @@ def remove(tx: Tx, name: str) -> None:
 
 def collections(tx: Tx) -> Sequence[Collection]:
     """Gives all collections, by name."""
-    rows = tx.execute("select name, settings from rag_collection order by name").fetchall()
-    return [Collection(name, _read(settings)) for name, settings in rows]
+    rows = tx.execute("select name, settings, searched from rag_collection order by name").fetchall()
+    return [Collection(name, _read(settings), searched) for name, settings, searched in rows]
 
 
 def _written(settings: Settings) -> str:

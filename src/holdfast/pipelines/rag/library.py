@@ -26,10 +26,11 @@ from holdfast.pipelines.rag.collections import (
     configure,
     create,
     remove,
+    swap,
 )
 from holdfast.pipelines.rag.embedders import Embedder, embedder_named
 from holdfast.pipelines.rag.files import Files
-from holdfast.pipelines.rag.index import Index, Name, Where, index_of
+from holdfast.pipelines.rag.index import Index, Model, Name, Where, index_of
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, attached_documents, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader
@@ -77,8 +78,8 @@ class Library:
                 there = Collection(name, settings or Settings())
                 create(tx, there)
             elif settings is not None and settings != there.settings:
-                there = Collection(name, settings)
-                configure(tx, there)
+                configure(tx, Collection(name, settings))
+                there = collection_or_none(tx, name) or there
         return there
 
     @cached_property
@@ -99,10 +100,6 @@ class Library:
             tally=self.tally,
         )
         return document_search(self.collection, parts)
-
-    @cached_property
-    def _search(self) -> Search:
-        return Search(self.index, self.embedder)
 
     def ingest(self, source: str, looking: Looking = AS_USUAL, **how: Unpack[How]) -> Report:
         """Takes in what a source has, and works until all of it can be found. Call it again to go on.
@@ -171,7 +168,25 @@ class Library:
         by: By | None = None,
     ) -> list[Found]:
         """Finds the chunks of this collection that answer a question best; `by` asks only words, or only meaning."""
-        return self._search(question, replace(where, collection=self.collection.name), limit=limit, each=each, by=by)
+        here = replace(where, collection=self.collection.name)
+        return self._searching()(question, here, limit=limit, each=each, by=by)
+
+    def _searching(self) -> Search:
+        """Searches with the vectors that are complete: those of the embedder before, while new ones are being made."""
+        if self.collection.searched is not None and self._given is None:
+            self.swap_if_complete()
+        spec = self.collection.searched
+        return Search(self.index, self.embedder if spec is None or self._given else embedder_named(spec))
+
+    def swap_if_complete(self) -> bool:
+        """Has the vectors of the collection's own embedder searched, if all of them are made. Answers whether."""
+        model = Model(self.embedder.name, self.embedder.dimension)
+        if self.collection.searched is None or not self.index.complete(self.collection.name, model=model):
+            return False
+        with self.store.transaction() as tx:
+            swap(tx, self.collection.name)
+        self.collection = replace(self.collection, searched=None)
+        return True
 
     def _reader(self) -> Reader:
         if self.collection.settings.reader == "local":

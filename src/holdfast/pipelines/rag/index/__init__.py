@@ -111,6 +111,9 @@ class Index(Protocol):
     def holds(self, name: Name, *, model: Model, chunks: int) -> bool:
         """Answers whether all chunks of a document are there and seen."""
 
+    def complete(self, collection: str, *, model: Model) -> bool:
+        """Answers whether every document that is seen can be found by what this model takes it to mean."""
+
     def by_words(self, question: str, where: Where, *, limit: int) -> list[Hit]:
         """Finds the chunks that fit the words best."""
 

@@ -134,6 +134,10 @@ class SqliteIndex:
         row = self._db.execute(SQL["holds"], asked).fetchone()
         return bool(row and row[0]) if chunks else True
 
+    def complete(self, collection: str, *, model: Model) -> bool:
+        asked = {"collection": collection, "model_id": self._known_number(model)}
+        return bool(self._db.execute(SQL["complete"], asked).fetchone()[0])
+
     def by_words(self, question: str, where: Where, *, limit: int) -> list[Hit]:
         words = words_of(question)
         if self._stems is None:

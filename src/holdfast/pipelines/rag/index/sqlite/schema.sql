@@ -9,7 +9,7 @@ create table if not exists rag_collection (
   id integer primary key,
   name text not null unique,
   settings text not null,
-  model_id integer references rag_model (id),  -- whose vectors are searched; null before the first document is embedded
+  searched text,  -- the embedder whose vectors are searched while those of another are being made; else null
   created_at integer not null default (unixepoch())
 );
 
