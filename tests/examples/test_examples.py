@@ -83,3 +83,21 @@ def test_the_letters_are_what_their_maker_writes() -> None:
         sys.path.remove(str(EXAMPLES))
     kept = {path.name: path.read_text(encoding="utf-8") for path in (EXAMPLES / "letters").iterdir()}
     assert kept == write_letters.letters()
+
+
+def test_account_numbers_never_reach_the_index(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="document search needs the extra rag")
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "bill.txt").write_text("Please pay to our bank account number DE89 3704 0044 0532 0130 00.")
+    said = run(tmp_path, EXAMPLES / "redaction.py", "letters")
+    assert "bill.txt, page 1: Please pay to our bank account number ███" in said
+    assert "0532" not in said
+
+
+def test_an_embedder_of_ones_own_finds_misspelt_words(tmp_path: Path) -> None:
+    pytest.importorskip("numpy", reason="document search needs the extra rag")
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "anchors.txt").write_text("An anchor in the sand holds.")
+    (tmp_path / "letters" / "tides.txt").write_text("The spring tide comes twice a month.")
+    said = run(tmp_path, EXAMPLES / "own_embedder.py", "letters")
+    assert said.splitlines()[1].startswith("anchors.txt, page 1: An anchor in the sand")
