@@ -126,7 +126,8 @@ def _found(hit: Hit, stored: Stored, question: str, words: Mapping[int, int], me
 
 
 def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Gives the stretch of a text that has most of the words, and where they stand in it."""
+    """Gives the stretch of a text that has most of the words, on one line, and where they stand in it."""
+    text = " ".join(text.split())
     places = [match.span() for match in _beginning_with(words).finditer(text)] if words else []
     start = max(
         (begin for begin, _ in places),
@@ -137,9 +138,7 @@ def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, i
     end = min(start + SNIPPET, len(text))
     end = max(_back_to_a_word(text, end), start) if end < len(text) else end
     end = end if end > start else start + SNIPPET  # one endless word
-    snippet = text[start:end]
-    flat = re.sub(r"\s", " ", snippet)
-    return flat, tuple((a - start, b - start) for a, b in places if start <= a and b <= end)
+    return text[start:end].rstrip(), tuple((a - start, b - start) for a, b in places if start <= a and b <= end)
 
 
 def _beginning_with(words: Sequence[str]) -> re.Pattern[str]:
