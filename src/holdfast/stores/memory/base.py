@@ -238,6 +238,7 @@ class Base:
     def _standing(self, row: DocumentRow) -> Standing:
         tables = self._tables
         batch = tables.batches[row.batch_id]
+        last = tables.workers.get(row.worked_by or 0)
         return Standing(
             id=row.id,
             pipeline=next(name for name, number in tables.pipelines.items() if number == row.pipeline_id),
@@ -261,6 +262,7 @@ class Base:
             deadline_at=row.deadline_at,
             cleaned_at=row.cleaned_at,
             plan_id=row.plan_id,
+            worked_by=last.worker.name if last else None,
         )
 
 

@@ -74,6 +74,7 @@ class Decisions(Base):
                     row,
                     state="paused",
                     worker_id=None,
+                    worked_by=row.worker_id or row.worked_by,
                     due_at=until.astimezone(UTC) if until else None,
                     deadline_at=None,
                     fence=row.fence + 1,
@@ -90,7 +91,10 @@ class Decisions(Base):
         with self._writing():
             here = self._deciding(document_ids, OPEN_STATES)
             for row in here:
-                ended = self._change(row, state="cancelled", fence=row.fence + 1, reason=reason, error="", **TAKEN_AWAY)
+                last = row.worker_id or row.worked_by
+                ended = self._change(
+                    row, state="cancelled", fence=row.fence + 1, reason=reason, error="", worked_by=last, **TAKEN_AWAY
+                )
                 self._decided(row, ended, "cancel", who=who, now=now, detail={"reason": reason})
             return [row.id for row in here]
 
@@ -183,6 +187,7 @@ class Decisions(Base):
                 "generation": generation,
                 "fence": row.fence + 1,
                 "moves": row.moves + 1,
+                "worked_by": None,
                 "plan_id": plan.plan_id if rewinding.begins_anew else row.plan_id,
                 "step_id": plan.step_ids[to],
                 "cursor": None,

@@ -11,7 +11,7 @@ update hf_document d
                      else (select json_object_agg(s.id, coalesce((d.reuses ->> s.id::text)::int, d.generation))
                              from hf_step s
                             where s.pipeline_id = d.pipeline_id) end,
-       state = 'waiting', worker_id = null, attempts = 0, crashes = 0, reason = '', error = '',
+       state = 'waiting', worker_id = null, worked_by = null, attempts = 0, crashes = 0, reason = '', error = '',
        accepted_by = null, claimed_at = null, cleaned_at = null,
        due_at = coalesce(%(now)s::timestamptz, now()), deadline_at = null, moved_at = coalesce(%(now)s::timestamptz, now())
   from unnest(%(keys)s::text[], %(payloads)s::json[], %(fingerprints)s::text[], %(priorities)s::int[])

@@ -20,7 +20,7 @@ update hf_document
                                                                    hf_document.generation))
                              from hf_step s
                             where s.pipeline_id = hf_document.pipeline_id) end,
-       state = 'waiting', worker_id = null, attempts = 0, crashes = 0, reason = '', error = '',
+       state = 'waiting', worker_id = null, worked_by = null, attempts = 0, crashes = 0, reason = '', error = '',
        accepted_by = null, claimed_at = null, cleaned_at = null,
        due_at = :now, deadline_at = null, moved_at = :now
   from new
