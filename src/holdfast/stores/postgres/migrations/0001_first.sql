@@ -214,8 +214,8 @@ select d.id, p.name as pipeline, b.name as batch, d.key, d.payload::text, d.fing
   left join hf_worker l on l.id = d.worked_by;
 
 create view hf_documents as
-select pipeline, batch, key, state, step, cursor::json, generation, moves, attempts, crashes, priority, holder, worked_by,
-       reason, submitted_at as submitted, moved_at as moved, due_at as due, payload::json, fingerprint, id
+select pipeline, batch, key, state, step, cursor::json, generation, moves, attempts, crashes, priority, holder,
+       worked_by, reason, submitted_at as submitted, moved_at as moved, due_at as due, payload::json, fingerprint, id
   from hf_standing;
 
 create view hf_items as

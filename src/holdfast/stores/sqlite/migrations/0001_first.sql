@@ -209,7 +209,8 @@ select d.id, p.name as pipeline, b.name as batch, d.key, d.payload, d.fingerprin
   left join hf_worker l on l.id = d.worked_by;
 
 create view hf_documents as
-select pipeline, batch, key, state, step, cursor, generation, moves, attempts, crashes, priority, holder, worked_by, reason,
+select pipeline, batch, key, state, step, cursor, generation, moves, attempts, crashes, priority, holder,
+       worked_by, reason,
        datetime(submitted_at / 1000000, 'unixepoch') as submitted,
        datetime(moved_at / 1000000, 'unixepoch') as moved,
        datetime(due_at / 1000000, 'unixepoch') as due, payload, fingerprint, id
