@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.words import inside, place, span
-from holdfast.core.model import Checkpoint, Output
+from holdfast.core.model import Checkpoint, NewDocument, Output
 from holdfast.core.plan import Shape, StepShape
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing import ManualClock
@@ -76,6 +76,15 @@ def test_a_document_that_was_taken_over_is_told_with_from_whom(holdfast: Run, fo
         desk.claim()
     holdfast("orphans", "papers", "--strategy", "fail", "--who", "cat", "--reason", "night")
     assert "night; taken from ann; was running, now dead  (by cat)" in holdfast("show", "a").stdout
+
+
+def test_a_renamed_document_is_told_with_what_it_was_called(holdfast: Run, folder: Path) -> None:
+    holdfast("run", "papers.py", "docs")
+    with closing(SqliteStore(f"sqlite:///{folder}/holdfast.db")) as store:
+        moved = {"docs/a.txt": NewDocument("docs/new/a.txt", {"path": "docs/new/a.txt"})}
+        store.rename("papers", "default", moved, who="cat", reason="the file was moved")
+    told = holdfast("show", "docs/new/a.txt").stdout
+    assert "rename    the file was moved; from docs/a.txt to docs/new/a.txt; still done  (by cat)" in told
 
 
 def test_a_priority_is_told_with_the_one_before(holdfast: Run) -> None:

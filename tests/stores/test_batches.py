@@ -19,6 +19,7 @@ from holdfast.testing import ManualClock
 from holdfast.testing.conformance.base import SECOND, Desk
 from holdfast.testing.conformance.batches import close, sealed
 from holdfast.testing.conformance.cleanup import DAY, MONTH, clean_finished
+from holdfast.testing.conformance.renames import renames
 
 BIG = '"' + "x" * 70_000 + '"'
 
@@ -75,6 +76,14 @@ def test_parts_of_one_submission_that_bring_more_are_remembered_together(desk: D
         desk.store.submit(desk.plan, "march", [NewDocument(key)], submission=5, part=0)
     desk.sql("delete from hf_document")
     assert desk.store.missing("papers", "march") == ["a", "b"]
+
+
+def test_renamed_documents_whose_rows_were_deleted_are_named_by_their_new_keys(desk: Desk) -> None:
+    desk.submit(*"abc", fingerprint="f1")
+    desk.submit(*"bde", fingerprint="f2")
+    renames(desk, a="x", b="a", d="ü")
+    desk.sql("delete from hf_document")
+    assert desk.store.missing("papers", "march") == ["a", "c", "e", "x", "ü"]
 
 
 def test_a_document_without_its_items_cannot_be_open(desk: Desk) -> None:

@@ -187,5 +187,5 @@ def _near(store: Store, key: str, pipeline: str | None) -> str:
 
 def since(store: Store, one: Standing) -> datetime:
     """Says since when a document is what it is: it may have died, or been parked, long after it last moved."""
-    lines = [line.at for line in store.journal(one.id) if line.verb not in ("accept", "prioritise")]
+    lines = [line.at for line in store.journal(one.id) if line.verb not in ("accept", "prioritise", "rename")]
     return max([one.moved_at, *lines])

@@ -192,6 +192,8 @@ def _change(verb: str, detail: dict[str, Any]) -> Iterator[str]:
         return
     if verb == "prioritise":
         yield f"priority from {detail.get('from')} to {detail.get('to')}"
+    elif verb == "rename":
+        yield f"from {detail.get('from')} to {detail.get('to')}"
     elif verb == "reclaim" and detail.get("from"):
         yield f"taken from {detail['from']}"
     if state and was == state:

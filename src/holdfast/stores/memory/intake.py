@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -23,6 +23,7 @@ from holdfast.core.plan import (
 from holdfast.stores.memory.base import Base, payload_of
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, StepRow
 from holdfast.stores.parts import Judged, refuse_if_sealed, sort_out
+from holdfast.stores.renaming import Renaming, line_of, with_new_names
 from holdfast.stores.rows import told
 
 
@@ -225,3 +226,32 @@ class Intake(Base):
             fence=row.fence + 1,
             serves=self._served(row),
         )
+
+    def rename(
+        self, pipeline: str, batch: str, documents: Mapping[str, NewDocument], *, who: str, reason: str
+    ) -> list[str]:
+        now = self.now()
+        with self._writing() as tables:
+            within = self._batch(tables.pipelines.get(pipeline), batch)
+            if within is None or within.state == "closed":
+                return []
+            renaming = Renaming(documents)
+            going = renaming.among({key for key in renaming.keys if (within.id, key) in tables.keys})
+            rows = {old: tables.documents[tables.keys[within.id, old]] for old in going}
+            for old in going:
+                del tables.keys[within.id, old]
+            for old, one in going.items():
+                tables.keys[within.id, one.key] = rows[old].id
+                self._rename(rows[old], one)
+                detail = line_of(old, one.key, rows[old].state, reason=reason)
+                self._write_journal(rows[old], "rename", who=who, now=now, detail=detail)
+            tables.manifests[within.id] = tuple(with_new_names(tables.manifests.get(within.id, ()), going))
+            return [*going]
+
+    def _rename(self, row: DocumentRow, one: NewDocument) -> None:
+        """Gives a document another key. A worker that holds it loses it, and the attempt does not count."""
+        named = self._change(row, key=one.key, payload=payload_of(one), fingerprint=one.fingerprint)
+        if row.state == "running":
+            attempts = max(row.attempts - 1, 0)
+            free = {"state": "waiting", "worker_id": None, "due_at": row.submitted_at, "deadline_at": None}
+            self._change(named, **free, fence=row.fence + 1, attempts=attempts)

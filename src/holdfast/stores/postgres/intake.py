@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from uuid import uuid4
 
-from holdfast.core.codec import encode_json
+from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.model import NewDocument, Plan, Receipt, State
 from holdfast.core.plan import (
     REORDERED,
@@ -23,6 +24,7 @@ from holdfast.stores.parts import Judged, refuse_if_sealed, sort_out
 from holdfast.stores.postgres.arrays import numbers, texts
 from holdfast.stores.postgres.base import SQL, Base, columns_of
 from holdfast.stores.postgres.connection import Db
+from holdfast.stores.renaming import Renaming, in_the_way, line_of, names_all, with_new_names
 
 
 class Intake(Base):
@@ -113,6 +115,51 @@ class Intake(Base):
         db.execute(SQL["open_batch"], named | {"now": self._now()})
         ((batch_id, state),) = db.execute(SQL["batch"], named).fetchall()
         return int(batch_id), state
+
+    def rename(
+        self, pipeline: str, batch: str, documents: Mapping[str, NewDocument], *, who: str, reason: str
+    ) -> list[str]:
+        now, renaming = self._now(), Renaming(documents)
+
+        def rename(db: Db) -> list[str]:
+            batch_id = _hold_batch(db, pipeline, batch)
+            if batch_id is None:
+                return []
+            asked = {"batch_id": batch_id, "keys": texts(renaming.keys)}
+            there = {key: (number, state) for key, number, state in db.execute(SQL["renaming"], asked).fetchall()}
+            going = renaming.among(there)
+            ids = {old: there[old][0] for old in going}
+            _rename_in_manifest(db, batch_id, ids, going)
+            lines = [line_of(old, one.key, there[old][1], reason=reason) for old, one in going.items()]
+            told = [(number, "rename", who, line) for number, line in zip(ids.values(), lines, strict=True)]
+            self._write_journal(db, told, now)
+            leaving = numbers([ids[old] for old in in_the_way(going)])
+            db.execute(SQL["leave_keys"], {"ids": leaving, "aside": uuid4().hex})
+            db.execute(SQL["rename"], columns_of([*going.values()]) | {"ids": numbers([*ids.values()])})
+            return [*going]
+
+        return self._db.writing(rename)
+
+
+def _hold_batch(db: Db, pipeline: str, batch: str) -> int | None:
+    """Holds a batch that is not closed: submits and renames take turns, so no key is given twice."""
+    for batch_id, pipeline_id, *_ in db.execute(SQL["find_batch"], {"pipeline": pipeline, "batch": batch}).fetchall():
+        ((_, state),) = db.execute(SQL["batch"], {"pipeline_id": pipeline_id, "name": batch}).fetchall()
+        return None if state == "closed" else int(batch_id)
+    return None
+
+
+def _rename_in_manifest(db: Db, batch_id: int, ids: Mapping[str, int], going: Mapping[str, NewDocument]) -> None:
+    asked = {"batch_id": batch_id, "ids": numbers([*ids.values()]), "keys": texts([*ids])}
+    parts = [(*place, decode_json(keys)) for *place, keys in db.execute(SQL["manifest_of"], asked).fetchall()]
+    if not names_all(parts, going):
+        parts = [(*place, decode_json(keys)) for *place, keys in db.execute(SQL["manifest_naming"], asked).fetchall()]
+    columns = {
+        "submissions": numbers([submission for submission, _, _ in parts]),
+        "parts": numbers([part for _, part, _ in parts]),
+        "keys": texts([encode_json(with_new_names(keys, going)) for _, _, keys in parts]),
+    }
+    db.execute(SQL["rename_in_manifest"], columns | {"batch_id": batch_id})
 
 
 def _stranded(db: Db, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, Crowd]:

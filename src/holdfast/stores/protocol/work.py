@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol, Unpack
 
@@ -40,6 +40,17 @@ class Intake(Protocol):
 
         Raises DuplicateKey, and takes nothing of the slice in, when a key is named twice in it, or was named by an
         earlier part of this submission, which one thread sends. Repeating a part changes nothing.
+        """
+
+    def rename(
+        self, pipeline: str, batch: str, documents: Mapping[str, NewDocument], *, who: str, reason: str
+    ) -> list[str]:
+        """Lets documents go on under other keys, as when files were moved: by old key, the new one with its payload.
+
+        Key, payload and fingerprint are replaced. All else stays, so nothing is done again; but one that is running is
+        taken from its worker, which has the old payload, and waits: that costs nothing. Each is one line in the
+        journal. Answers the old keys of those that were renamed, in the order given. Left alone are documents that are
+        not there, those of a closed batch, and those whose new key another has and keeps, or gets by this call.
         """
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from sqlite3 import Connection
+from uuid import uuid4
 
-from holdfast.core.codec import decode_json, encode_json
+from holdfast.core.codec import checked_json, decode_json, encode_json
 from holdfast.core.model import NewDocument, Plan, Receipt, State
 from holdfast.core.plan import (
     REORDERED,
@@ -20,6 +21,7 @@ from holdfast.core.plan import (
     refuse_if_stranded,
 )
 from holdfast.stores.parts import Judged, refuse_if_sealed, sort_out
+from holdfast.stores.renaming import Renaming, in_the_way, line_of, names_all, with_new_names
 from holdfast.stores.sqlite.base import SQL, Base, rows_of
 
 
@@ -106,6 +108,49 @@ class Intake(Base):
         db.execute(SQL["open_batch"], named | {"now": self._now()})
         batch_id, state = db.execute(SQL["batch"], named).fetchone()
         return int(batch_id), state
+
+    def rename(
+        self, pipeline: str, batch: str, documents: Mapping[str, NewDocument], *, who: str, reason: str
+    ) -> list[str]:
+        now, renaming = self._now(), Renaming(documents)
+        with self._db.writing() as db:
+            named = db.execute(SQL["find_batch"], {"pipeline": pipeline, "batch": batch}).fetchone()
+            if named is None or named[2] == "closed":
+                return []
+            asked = {"batch_id": named[0], "keys": encode_json(renaming.keys)}
+            there = {key: (number, state) for key, number, state in db.execute(SQL["renaming"], asked).fetchall()}
+            going = renaming.among(there)
+            _rename_in_manifest(db, named[0], {old: there[old][0] for old in going}, going)
+            for old, one in going.items():
+                number, state = there[old]
+                detail = line_of(old, one.key, state, reason=reason)
+                self._write_journal(db, number, "rename", who=who, now=now, detail=detail)
+            leaving = encode_json([there[old][0] for old in in_the_way(going)])
+            db.execute(SQL["leave_keys"], {"ids": leaving, "aside": uuid4().hex})
+            db.execute(SQL["rename"], {"documents": _renamed(there, going)})
+        return [*going]
+
+
+def _renamed(there: Mapping[str, tuple[int, State]], going: Mapping[str, NewDocument]) -> str:
+    rows = [
+        (there[old][0], one.key, checked_json(one.payload, f"the payload of {one.key!r}"), one.fingerprint)
+        for old, one in going.items()
+    ]
+    return encode_json(rows)
+
+
+def _rename_in_manifest(
+    db: Connection, batch_id: int, ids: Mapping[str, int], going: Mapping[str, NewDocument]
+) -> None:
+    asked = {"batch_id": batch_id, "ids": encode_json([*ids.values()]), "keys": encode_json([*ids])}
+    parts = [(*place, decode_json(keys)) for *place, keys in db.execute(SQL["manifest_of"], asked).fetchall()]
+    if not names_all(parts, going):
+        parts = [(*place, decode_json(keys)) for *place, keys in db.execute(SQL["manifest_naming"], asked).fetchall()]
+    rows = [
+        {"batch_id": batch_id, "submission": submission, "part": part, "keys": encode_json(with_new_names(keys, going))}
+        for submission, part, keys in parts
+    ]
+    db.executemany(SQL["rename_in_manifest"], rows)
 
 
 def _stranded(db: Connection, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, Crowd]:

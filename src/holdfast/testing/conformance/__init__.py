@@ -38,6 +38,7 @@ _PARTS = (
     "pins",
     "plans",
     "races",
+    "renames",
     "retention",
     "reviews",
     "rewinds",
@@ -100,6 +101,7 @@ from holdfast.testing.conformance.plans import (  # noqa: E402
     ShapeConformance,
 )
 from holdfast.testing.conformance.races import RaceConformance  # noqa: E402
+from holdfast.testing.conformance.renames import NewKeyConformance  # noqa: E402
 from holdfast.testing.conformance.retention import BlobConformance, RetentionConformance  # noqa: E402
 from holdfast.testing.conformance.reviews import HoldConformance, ReviewConformance  # noqa: E402
 from holdfast.testing.conformance.rewinds import RewindConformance  # noqa: E402
@@ -113,6 +115,7 @@ from holdfast.testing.conformance.workers import WorkerConformance  # noqa: E402
 class StoreConformance(
     IntakeConformance,
     ChangeConformance,
+    NewKeyConformance,
     PlanConformance,
     RenameConformance,
     OrderConformance,
@@ -204,6 +207,7 @@ __all__ = [
     "LimitConformance",
     "LivenessConformance",
     "MovedPinConformance",
+    "NewKeyConformance",
     "OpenStore",
     "OperatorConformance",
     "OrderConformance",

@@ -60,6 +60,7 @@ SHAPES = (
     ),
 )
 KEYS = st.sampled_from("abcde")
+MARKS = st.sampled_from(["f1", "f2", "f3"])
 BATCHES = st.sampled_from(["march", "april"])
 SECONDS = st.integers(0, 45).map(lambda seconds: timedelta(seconds=seconds))
 SOME_BATCH = st.sampled_from([None, None, None, "march", "april"])
@@ -74,6 +75,7 @@ VERBS_OF_PEOPLE = ("resume", "reject", "pause", "cancel", "redrive", "accept", "
 
 VERBS = (
     "submit",
+    "rename",
     *["claim"] * 5,
     "claim_suspect",
     *["commit"] * 7,
@@ -175,7 +177,7 @@ class Lockstep(RuleBasedStateMachine):
                 known.append(plan)
 
     def _next_submit(self, draw: Draw) -> None:
-        keys, mark = draw(st.lists(KEYS, min_size=1, max_size=3)), draw(st.sampled_from(["f1", "f2", "f3"]))
+        keys, mark = draw(st.lists(KEYS, min_size=1, max_size=3)), draw(MARKS)
         self._submit(keys, draw(BATCHES), mark, draw(st.integers(0, 1)))
 
     def _submit(self, keys: Sequence[str], batch: str, mark: str, priority: int) -> None:
@@ -184,6 +186,11 @@ class Lockstep(RuleBasedStateMachine):
         self.both(
             lambda n, store: store.submit(self.plans[n][-1], batch, documents, submission=self.submissions, part=0)
         )
+
+    def _next_rename(self, draw: Draw) -> None:
+        names, batch, mark = draw(st.dictionaries(KEYS, KEYS, max_size=3)), draw(BATCHES), draw(MARKS)
+        documents = {old: NewDocument(new, {"key": new, "was": old}, mark) for old, new in names.items()}
+        self.both(lambda _, store: store.rename("papers", batch, documents, who="cat", reason="moved"))
 
     def _next_seal(self, draw: Draw) -> None:
         if draw(st.integers(0, 5)) == 5:

@@ -37,7 +37,7 @@ def close_batch(desk: Desk, batch: str = "march") -> None:
     desk.store.close_batch(desk.plan, batch, tolerate=1.0, **WHO)
 
 
-def _in_every_state(desk: Desk) -> dict[str, int]:
+def in_every_state(desk: Desk) -> dict[str, int]:
     """Documents named after the states that they are in."""
     desk.submit("waiting", "running", "paused", "done", "dead", "cancelled")
     claims = {claim.key: claim for claim in desk.claim()}
@@ -54,7 +54,7 @@ class EveryDecisionConformance(Conformance):
 
     @each
     def test_a_decision_changes_those_it_applies_to_and_says_which(self, desk: Desk, verb: str) -> None:
-        ids = _in_every_state(desk)
+        ids = in_every_state(desk)
         decide, applies = DECISIONS[verb]
         before = {key: desk.standing(key) for key in ids}
         assert decide(desk, [*ids.values(), 10**9]) == sorted(ids[key] for key in applies)
@@ -63,7 +63,7 @@ class EveryDecisionConformance(Conformance):
 
     @each
     def test_a_decision_is_one_line_each_with_who_and_why_before_and_after(self, desk: Desk, verb: str) -> None:
-        ids = _in_every_state(desk)
+        ids = in_every_state(desk)
         lines = {key: len(desk.store.journal(number)) for key, number in ids.items()}
         decide, applies = DECISIONS[verb]
         decide(desk, [*ids.values()])
@@ -77,7 +77,7 @@ class EveryDecisionConformance(Conformance):
 
     @each
     def test_a_decision_made_again_finds_nothing_to_do(self, desk: Desk, verb: str) -> None:
-        ids = [*_in_every_state(desk).values()]
+        ids = [*in_every_state(desk).values()]
         decide, applies = DECISIONS[verb]
         assert len(decide(desk, ids)) == len(applies)
         again = decide(desk, ids)
@@ -85,7 +85,7 @@ class EveryDecisionConformance(Conformance):
 
     @each
     def test_a_document_named_twice_is_decided_once(self, desk: Desk, verb: str) -> None:
-        ids = _in_every_state(desk)
+        ids = in_every_state(desk)
         decide, applies = DECISIONS[verb]
         number = ids[applies[0]]
         lines = len(desk.store.journal(number))
@@ -94,7 +94,7 @@ class EveryDecisionConformance(Conformance):
 
     @each
     def test_no_document_of_a_closed_batch_is_decided(self, desk: Desk, verb: str) -> None:
-        ids = _in_every_state(desk)
+        ids = in_every_state(desk)
         desk.submit("open", batch="april")
         close_batch(desk)
         before = desk.store.standings("papers")
@@ -112,7 +112,7 @@ class EveryDecisionConformance(Conformance):
 
     @each
     def test_text_of_any_kind_may_be_said(self, desk: Desk, verb: str) -> None:
-        ids = _in_every_state(desk)
+        ids = in_every_state(desk)
         words = 'so "quoted", \\ and ünïcode\n{}'
         said: dict[str, Any] = {"who": 'O\'Hara "x"', "reason": words}
         more: dict[str, dict[str, Any]] = {"prioritise": {"priority": 3}, "rewind": {"to": "extract"}}
