@@ -31,7 +31,8 @@ def test_a_dead_letter_loads_as_a_dead_letter_with_its_whole_story(holdfast: Run
     told = json.loads(holdfast("show", "docs/bad.txt", "--items", "--json", *NEW).stdout)
     original = json.loads(holdfast("show", "docs/bad.txt", "--items", "--json").stdout)
     assert told["journal"].pop()["verb"] == "load"
-    assert told | {"id": 0} == original | {"id": 0}
+    elsewhere = {"id": 0, "worked_by": None}  # its worker did not come along; the journal has its name
+    assert told | {"id": 0} == original | elsewhere
     assert "load      at judge: from a capsule that holdfast" in holdfast("show", "docs/bad.txt", *NEW).stdout
     assert "1 = 0 + 1" in " ".join(holdfast("status", *NEW).stdout.split())
 

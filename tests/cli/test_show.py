@@ -35,6 +35,18 @@ def test_a_dead_letter_is_told_with_its_traceback(holdfast: Run, folder: Path) -
     assert 'raise ValueError(f"{doc.key} is not readable")' in told
 
 
+def test_a_document_is_told_with_the_worker_that_had_it_last(holdfast: Run, folder: Path) -> None:
+    clock = ManualClock(datetime.now(UTC))
+    with closing(SqliteStore(f"sqlite:///{folder}/holdfast.db", clock=clock)) as store:
+        desk = Desk(store, clock)
+        desk.finish(desk.take_in("a"))
+        desk.take_in("b")
+    assert "last held by  ann" in holdfast("show", "a").stdout
+    assert "last held by" not in holdfast("show", "b").stdout
+    assert json.loads(holdfast("show", "a", "--json").stdout)["worked_by"] == "ann"
+    assert json.loads(holdfast("show", "b", "--json").stdout)["worked_by"] is None
+
+
 def test_kept_items_are_printed_when_asked_for(holdfast: Run) -> None:
     holdfast("run", "papers.py", "docs")
     assert 'extract[4]  {"number":4}' in holdfast("show", "docs/a.txt", "--items").stdout

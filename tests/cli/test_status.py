@@ -69,14 +69,24 @@ def test_workers_are_told_with_since_when_they_live_and_what_they_hold(holdfast:
         desk = Desk(store, clock)
         desk.submit("a", "b", "c")
         desk.claim(limit=2)
-        desk.enlist("bob")
+        bob = desk.enlist("bob")
+        desk.finish(desk.claim_one(worker=bob))
     told = " ".join(holdfast("status").stdout.partition("workers:")[2].split())
     since = clock().astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    assert f"since {since} holds 2 documents " in told
-    assert f"since {since} holds 0 documents " in told
+    assert f"since {since} holds 2 documents 0 done, 0 dead " in told
+    assert f"since {since} holds 0 documents 1 done, 0 dead " in told
     ann, bob = json.loads(holdfast("status", "--json").stdout)["workers"]
     assert (ann["name"], ann["holds"], bob["name"], bob["holds"]) == ("ann", 2, "bob", 0)
+    assert (ann["done"], ann["dead"], bob["done"], bob["dead"]) == (0, 0, 1, 0)
     assert datetime.fromisoformat(ann["enlisted_at"]) == clock()
+
+
+def test_workers_that_are_gone_since_an_hour_are_counted_in_sum(holdfast: Run, folder: Path) -> None:
+    (folder / "docs" / "bad.txt").write_text("x")
+    holdfast("run", "papers.py", "docs")
+    assert holdfast("status").stdout.endswith("workers: none\n  gone in the last hour: 1 worker, 2 done, 1 dead\n")
+    answer = json.loads(holdfast("status", "--json").stdout)
+    assert (answer["workers"], answer["gone_in_the_last_hour"]) == ([], {"workers": 1, "done": 2, "dead": 1})
 
 
 def test_a_password_in_the_url_is_not_shown(holdfast: Run) -> None:

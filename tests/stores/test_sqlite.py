@@ -716,3 +716,15 @@ class TestPlans:
     @pytest.mark.parametrize("names", [("batch",), ("batch", "waiting"), ("paused",), ("dead", "batch"), ("key",)])
     def test_a_slice_is_found_by_walking_on_without_a_sort(self, desk: Desk, names: tuple[str, ...]) -> None:
         assert "TEMP B-TREE" not in self.plan_of(desk, "select", *names)
+
+    @pytest.mark.parametrize("query", ["journal_changes", "change_documents"])
+    def test_changed_documents_are_looked_up_by_their_keys_however_many_the_batch_has(
+        self, desk: Desk, query: str
+    ) -> None:
+        asked = dict.fromkeys(("plan_id", "step_id", "submission", "part", "now", "batch_id"), 1) | {"documents": "[]"}
+        assert isinstance(desk.store, SqliteStore)
+        with desk.store._db.reading() as db:
+            found = "\n".join(row[3] for row in db.execute(f"explain query plan {SQL[query]}", asked).fetchall())
+        assert "(batch_id=? AND key=?)" in found
+        assert found.index(" VIRTUAL TABLE") < found.index("(batch_id=? AND key=?)")
+        assert "SCAN hf_document" not in found

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import click
 import msgspec
-from msgspec import Struct
 
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.balance import balances, in_order
+from holdfast.cli.hands import Workers
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
-from holdfast.cli.words import ago, count, moment, one_line, short, table
+from holdfast.cli.words import ago, count, one_line, short
 from holdfast.core.batches import CLOSING
 from holdfast.core.commands import about
-from holdfast.core.model import Batch, Standing, Worker
+from holdfast.core.model import Batch, Standing
 from holdfast.core.plan import Shape
 from holdfast.engine.case import where
 from holdfast.engine.closing import are_over, closing_document, ways_on
-from holdfast.engine.hosts import is_gone
 from holdfast.stores.protocol import Store
 
 NEWEST = 10
@@ -43,27 +41,11 @@ def status(asked: Asked, *, pipeline: str | None, batch: str | None) -> None:
             for name in names if pipeline else names[:1]:
                 known_batch(store, name, batch)
         found = [Overview(store, name, batch) for name in names]
-        workers = _workers(store)
+        workers = Workers(store)
         if asked.json:
             click.echo(_as_json(asked, found, workers))
         else:
             _tell(asked, found, workers, store.now())
-
-
-class Hand(Struct, frozen=True):
-    """A worker that did not leave: when it was heard last, and how many documents it holds, in all pipelines."""
-
-    worker: Worker
-    beat_at: datetime
-    stale: bool
-    holds: int
-
-
-def _workers(store: Store) -> list[Hand]:
-    held = Counter[int]()
-    for pipeline in store.pipelines():
-        held.update({holder.worker.id: documents for holder, documents in store.holders(pipeline)})
-    return [Hand(worker, beat_at, stale, held[worker.id]) for worker, beat_at, stale in store.workers()]
 
 
 def _pipelines(store: Store) -> list[str]:
@@ -146,39 +128,16 @@ def _closing(store: Store, pipeline: str, batches: Sequence[Batch]) -> dict[str,
     return {name: last for name, last in steps.items() if last is not None and not are_over(last)}
 
 
-def _tell(asked: Asked, found: Sequence[Overview], workers: Sequence[Hand], now: datetime) -> None:
+def _tell(asked: Asked, found: Sequence[Overview], workers: Workers, now: datetime) -> None:
     if not found:
         click.echo(f"{asked.shown_store} has no pipelines yet.")
     for overview in found:
         overview.tell(asked, now)
         click.echo()
-    if not workers:
-        click.echo("workers: none")
-        return
-    click.echo("workers:")
-    rows = [
-        [one.worker.name, f"pid {one.worker.pid}", _since(one), _holds(one), _liveness(one, now)] for one in workers
-    ]
-    for line in table(rows, indent="  "):
-        click.echo(line)
+    workers.tell(now)
 
 
-def _since(one: Hand) -> str:
-    return f"since {moment(one.worker.enlisted_at)}" if one.worker.enlisted_at else ""
-
-
-def _holds(one: Hand) -> str:
-    return f"holds {count(one.holds, 'document')}"
-
-
-def _liveness(one: Hand, now: datetime) -> str:
-    if is_gone(one.worker):
-        return f"gone since {moment(one.beat_at)}; the next worker takes its documents"
-    heard = f"heard {ago(min(one.beat_at, now), now)}"
-    return f"silent, last {heard}; its documents can be taken" if one.stale else f"alive, {heard}"
-
-
-def _as_json(asked: Asked, found: Sequence[Overview], workers: Sequence[Hand]) -> bytes:
+def _as_json(asked: Asked, found: Sequence[Overview], workers: Workers) -> bytes:
     said: dict[str, Any] = {
         "store": asked.shown_store,
         "pipelines": [
@@ -203,18 +162,7 @@ def _as_json(asked: Asked, found: Sequence[Overview], workers: Sequence[Hand]) -
             }
             for one in found
         ],
-        "workers": [
-            {
-                "name": one.worker.name,
-                "host": one.worker.host,
-                "pid": one.worker.pid,
-                "enlisted_at": one.worker.enlisted_at,
-                "beat_at": one.beat_at,
-                "alive": not (one.stale or is_gone(one.worker)),
-                "holds": one.holds,
-            }
-            for one in workers
-        ],
+        **workers.as_json(),
     }
     return msgspec.json.encode(said)
 

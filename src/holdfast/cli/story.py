@@ -64,6 +64,7 @@ class Story:
             facts.append(["checkpoint", self.place()])
         facts += [["reason", one_line(here.reason, 500)]] if here.reason else []
         facts += [["held by", here.holder]] if here.holder else []
+        facts += [["last held by", here.worked_by]] if here.worked_by else []
         facts += [["due", f"{moment(here.due_at)}, {self._when_due()}"]] if here.due_at and here.state != "done" else []
         if here.state in ("waiting", "running", "dead"):
             facts.append(["tries", f"{count(here.attempts, 'attempt')}, {count(here.crashes, 'crash', 'crashes')}"])

@@ -228,7 +228,11 @@ class Output(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True):
-    """Where one document stands, for people and programs that look."""
+    """Where one document stands, for people and programs that look.
+
+    `worked_by` names the worker that had it last. It is None before the first, after it was begun anew, and when that
+    worker was cleaned up.
+    """
 
     id: int
     pipeline: str
@@ -252,3 +256,13 @@ class Standing(Struct, frozen=True):
     deadline_at: datetime | None = None
     cleaned_at: datetime | None = None
     plan_id: int = 0
+    worked_by: str | None = None
+
+
+class Worked(Struct, frozen=True):
+    """What a worker brought to an end, in all pipelines: how many documents are done by it, and how many dead."""
+
+    worker: Worker
+    gone: bool
+    done: int
+    dead: int

@@ -126,6 +126,11 @@ class Base:
                 latest[document_id] = max(generation, latest.get(document_id, -1))
         return latest
 
+    def _next_generations(self, rows: Sequence[DocumentRow]) -> dict[int, int]:
+        """Gives the generation as which each document begins anew: later than all it kept, whatever its row says."""
+        latest = self._latest_kept() if rows else {}
+        return {row.id: 1 + max(row.generation, latest.get(row.id, -1)) for row in rows}
+
     def _drop_earlier_generations(self, row: DocumentRow) -> None:
         """A document that is done as a later generation needs what earlier ones kept and set aside no more."""
         tables = self._tables
@@ -233,6 +238,7 @@ class Base:
     def _standing(self, row: DocumentRow) -> Standing:
         tables = self._tables
         batch = tables.batches[row.batch_id]
+        last = tables.workers.get(row.worked_by or 0)
         return Standing(
             id=row.id,
             pipeline=next(name for name, number in tables.pipelines.items() if number == row.pipeline_id),
@@ -256,6 +262,7 @@ class Base:
             deadline_at=row.deadline_at,
             cleaned_at=row.cleaned_at,
             plan_id=row.plan_id,
+            worked_by=last.worker.name if last else None,
         )
 
 

@@ -74,6 +74,7 @@ class Decisions(Base):
                     row,
                     state="paused",
                     worker_id=None,
+                    worked_by=row.worker_id or row.worked_by,
                     due_at=until.astimezone(UTC) if until else None,
                     deadline_at=None,
                     fence=row.fence + 1,
@@ -90,7 +91,10 @@ class Decisions(Base):
         with self._writing():
             here = self._deciding(document_ids, OPEN_STATES)
             for row in here:
-                ended = self._change(row, state="cancelled", fence=row.fence + 1, reason=reason, error="", **TAKEN_AWAY)
+                last = row.worker_id or row.worked_by
+                ended = self._change(
+                    row, state="cancelled", fence=row.fence + 1, reason=reason, error="", worked_by=last, **TAKEN_AWAY
+                )
                 self._decided(row, ended, "cancel", who=who, now=now, detail={"reason": reason})
             return [row.id for row in here]
 
@@ -147,10 +151,10 @@ class Decisions(Base):
             rewinding = Rewinding(plan, to, self._step_orders(plan.pipeline_id))
             here = [row for row in self._deciding(document_ids, STATES, at) if row.pipeline_id == plan.pipeline_id]
             going = [row for row in here if rewinding.may_take(place_of(row))]
-            latest = self._latest_kept()
+            generations = self._next_generations(going)
             for row in going:
                 back = self._set_back(
-                    plan, row, rewinding, to=to, parked=parked, latest=latest.get(row.id, -1), now=now
+                    plan, row, rewinding, to=to, parked=parked, generation=generations[row.id], now=now
                 )
                 place = {"from": self._step_name(row), "cursor": told(row.cursor), "to": to}
                 self._decided(row, back, "rewind", who=who, now=now, detail={"reason": reason} | place)
@@ -158,9 +162,17 @@ class Decisions(Base):
             return [row.id for row in going]
 
     def _set_back(
-        self, plan: Plan, row: DocumentRow, rewinding: Rewinding, *, to: str, parked: str, latest: int, now: datetime
+        self,
+        plan: Plan,
+        row: DocumentRow,
+        rewinding: Rewinding,
+        *,
+        to: str,
+        parked: str,
+        generation: int,
+        now: datetime,
     ) -> DocumentRow:
-        """Sets one document back, to a generation later than the latest that it kept."""
+        """Sets one document back, as a new generation."""
         standing: dict[str, Any] = (
             {"state": "paused", "reason": parked} if parked else {"state": "waiting", "due_at": now}
         )
@@ -172,9 +184,10 @@ class Decisions(Base):
             | FORGIVEN
             | standing
             | {
-                "generation": max(row.generation, latest) + 1,
+                "generation": generation,
                 "fence": row.fence + 1,
                 "moves": row.moves + 1,
+                "worked_by": None,
                 "plan_id": plan.plan_id if rewinding.begins_anew else row.plan_id,
                 "step_id": plan.step_ids[to],
                 "cursor": None,

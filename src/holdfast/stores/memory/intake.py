@@ -133,26 +133,23 @@ class Intake(Base):
 
     def _begin_dead_letters_anew(self, plan: Plan, others: Sequence[int], now: datetime) -> None:
         """Rewinds the dead letters of another order to the start: redriven, they would trip over what they kept."""
-        for row in list(self._tables.documents.values()):
-            if row.state == "dead" and row.plan_id in others and self._tables.batches[row.batch_id].state != "closed":
-                first = next(iter(plan.step_ids))
-                detail = {
-                    "from": self._step_name(row),
-                    "cursor": told(row.cursor),
-                    "to": first,
-                    "reason": REORDERED,
-                }
-                anew = self._change(
-                    row,
-                    plan_id=plan.plan_id,
-                    generation=row.generation + 1,
-                    step_id=plan.first,
-                    cursor=None,
-                    moves=row.moves + 1,
-                    reuses=None,
-                    moved_at=now,
-                )
-                self._write_journal(anew, "rewind", who="declare", now=now, detail=detail)
+        dead = [row for row in self._tables.documents.values() if row.state == "dead" and row.plan_id in others]
+        going = [row for row in dead if self._tables.batches[row.batch_id].state != "closed"]
+        first = next(iter(plan.step_ids))
+        generations = self._next_generations(going)
+        for row in going:
+            detail = {"from": self._step_name(row), "cursor": told(row.cursor), "to": first, "reason": REORDERED}
+            anew = self._change(
+                row,
+                plan_id=plan.plan_id,
+                generation=generations[row.id],
+                step_id=plan.first,
+                cursor=None,
+                moves=row.moves + 1,
+                reuses=None,
+                moved_at=now,
+            )
+            self._write_journal(anew, "rewind", who="declare", now=now, detail=detail)
 
     def _declare_plan(self, pipeline_id: int, shape: Shape, step_ids: dict[str, int], now: datetime) -> int:
         """Remembers the shape; the one declared last is the present one."""
@@ -180,8 +177,12 @@ class Intake(Base):
             new, changed, unchanged = sort_out(documents, known, self._unchanged, submission=submission, part=part)
             refuse_if_sealed(plan.pipeline, batch, into.state, brought=len(new) + len(changed))
             self._take_in(plan, into, new, submission=submission, part=part, now=now)
+            generations = self._next_generations([held[one.key] for one in changed])
             for one in changed:
-                self._begin_anew(plan, held[one.key], one, submission=submission, part=part, now=now)
+                row = held[one.key]
+                self._begin_anew(
+                    plan, row, one, generation=generations[row.id], submission=submission, part=part, now=now
+                )
         return Receipt(len(new), len(changed), unchanged)
 
     def _open_batch(self, plan: Plan, name: str, now: datetime) -> BatchRow:
@@ -192,7 +193,15 @@ class Intake(Base):
         return batch
 
     def _begin_anew(
-        self, plan: Plan, row: DocumentRow, one: NewDocument, *, submission: int, part: int, now: datetime
+        self,
+        plan: Plan,
+        row: DocumentRow,
+        one: NewDocument,
+        *,
+        generation: int,
+        submission: int,
+        part: int,
+        now: datetime,
     ) -> None:
         """Lets a changed document begin anew, as a new generation. A worker that holds it loses it."""
         detail = {"from": row.fingerprint, "to": one.fingerprint, "state": row.state}
@@ -212,7 +221,7 @@ class Intake(Base):
             moved_at=now,
             step_id=plan.first,
             due_at=now,
-            generation=row.generation + 1,
+            generation=generation,
             moves=row.moves + 1,
             fence=row.fence + 1,
             serves=self._served(row),

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
-from holdfast.core.model import OPEN_STATES, Balance, Batch, Plan, Survey, Worker
+from holdfast.core.model import OPEN_STATES, Balance, Batch, Plan, Survey, Worked, Worker
 from holdfast.core.pins import KnownPlan
 from holdfast.core.plan import Shape
 from holdfast.stores.memory.base import Base, by_id
@@ -92,6 +92,13 @@ class Ledger(Base):
         now = self.now()
         with self._reading() as tables:
             return [(row.worker, row.beat_at, row.is_stale(now)) for row in tables.workers.values() if not row.gone]
+
+    def by_worker(self, *, since: datetime) -> list[Worked]:
+        with self._reading() as tables:
+            ended = Counter((row.worked_by, row.state) for row in tables.documents.values())
+            here = [row for row in tables.workers.values() if row.gone_at is None or row.gone_at >= since]
+            counts = [(row, ended[row.worker.id, "done"], ended[row.worker.id, "dead"]) for row in here]
+            return [Worked(row.worker, row.gone, done, dead) for row, done, dead in counts if done or dead]
 
     def survey(self, pipeline: str) -> Survey:
         now = self.now()

@@ -166,7 +166,7 @@ class DocumentRow(Struct, frozen=True):
     """A document and its checkpoint: generation, step, cursor, and the number of moves that led there.
 
     The step is the one to run next; a document without one is done. A claim sets `worker_id` and raises `fence`;
-    whoever writes later names the fence, generation and moves that it expects.
+    whoever writes later names the fence, generation and moves that it expects. `worked_by` had it last.
     """
 
     id: int
@@ -189,6 +189,7 @@ class DocumentRow(Struct, frozen=True):
     moves: int = 0
     fence: int = 0
     worker_id: int | None = None
+    worked_by: int | None = None
     attempts: int = 0
     crashes: int = 0
     deadline_at: datetime | None = None

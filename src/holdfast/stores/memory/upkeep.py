@@ -70,6 +70,7 @@ class Upkeep(Base):
             row,
             state=taken.state,
             worker_id=None,
+            worked_by=row.worker_id,
             due_at=None if taken.delay is None else row.due_after(taken.delay, now),
             deadline_at=None,
             fence=row.fence + 1,

@@ -178,7 +178,7 @@ class Work(Base):
             moves=row.moves + 1,
             moved_at=now,
             crashes=0,
-            **_stays(move, now) if move.state == "running" else _ends(move, now),
+            **_stays(move, now) if move.state == "running" else _ends(row, move, now),
         )
         if moved.state == "done":
             moved = self._change(moved, serves=None)
@@ -224,6 +224,7 @@ class Work(Base):
             row,
             state=ending.state,
             worker_id=None,
+            worked_by=row.worker_id,
             due_at=ending.until.astimezone(UTC) if ending.until else due,
             deadline_at=None,
             reason=str(ending.failure or ending.reason),
@@ -250,6 +251,7 @@ class Work(Base):
                 step_id=plan.step_ids[to],
                 cursor=None,
                 moves=row.moves + 1,
+                worked_by=None,
                 reuses=rewinding.reuses(place_of(row)) | reuses_of(plan, back),
                 attempts=1,
                 crashes=0,
@@ -304,13 +306,14 @@ def _stays(move: Move, now: datetime) -> dict[str, Any]:
     return stays | {"attempts": 1} if move.is_progress else stays
 
 
-def _ends(move: Move, now: datetime) -> dict[str, Any]:
+def _ends(row: DocumentRow, move: Move, now: datetime) -> dict[str, Any]:
     """The document leaves its worker: done, or parked at a gate, where it may be undecided for so long."""
     undecided = move.state == "paused" and move.timeout is not None
     return {
         "state": move.state,
         "reason": move.reason,
         "worker_id": None,
+        "worked_by": row.worker_id,
         "attempts": 0,
         "due_at": now + move.timeout if undecided and move.timeout else None,
         "deadline_at": None,

@@ -14,6 +14,7 @@ from holdfast.core.model import (
     Batch,
     Plan,
     Survey,
+    Worked,
     Worker,
 )
 from holdfast.core.pins import KnownPlan
@@ -113,6 +114,9 @@ class Ledger(Base):
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
         rows = self._all("workers", now=self._now())
         return [(worker_of(row), moment(row[7]), row[8]) for row in rows]
+
+    def by_worker(self, *, since: datetime) -> list[Worked]:
+        return [Worked(worker_of(row), *row[7:]) for row in self._all("by_worker", since=since)]
 
     def survey(self, pipeline: str) -> Survey:
         asked = {"pipeline": pipeline, "now": self._now()}

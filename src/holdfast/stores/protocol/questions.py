@@ -17,6 +17,7 @@ from holdfast.core.model import (
     Plan,
     Standing,
     Survey,
+    Worked,
     Worker,
 )
 from holdfast.core.orphans import GRACE, Orphan
@@ -60,6 +61,12 @@ class Ledger(Protocol):
 
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
         """Gives the workers that were not retired: with their last heartbeat, and whether it is stale."""
+
+    def by_worker(self, *, since: datetime) -> list[Worked]:
+        """Counts what workers brought to an end, of those that did not leave and those that are gone since then.
+
+        Workers that ended nothing are left out. It looks at every document: ask now and then.
+        """
 
     def survey(self, pipeline: str) -> Survey:
         """Counts what gauges show of a pipeline, at one moment. It looks at every document: ask now and then."""

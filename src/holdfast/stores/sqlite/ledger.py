@@ -13,6 +13,7 @@ from holdfast.core.model import (
     Batch,
     Plan,
     Survey,
+    Worked,
     Worker,
 )
 from holdfast.core.pins import KnownPlan
@@ -26,7 +27,7 @@ from holdfast.stores.rows import (
     shapes_of,
     survey,
 )
-from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, moment, worker_of
+from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, micros, moment, worker_of
 
 
 class Ledger(Base):
@@ -116,6 +117,10 @@ class Ledger(Base):
     def workers(self) -> list[tuple[Worker, datetime, bool]]:
         rows = self._all("workers", now=self._now())
         return [(worker_of(row), moment(row[7]), bool(row[8])) for row in rows]
+
+    def by_worker(self, *, since: datetime) -> list[Worked]:
+        rows = self._all("by_worker", since=micros(since))
+        return [Worked(worker_of(row), bool(row[7]), *row[8:]) for row in rows]
 
     def survey(self, pipeline: str) -> Survey:
         asked = {"pipeline": pipeline, "now": self._now()}

@@ -130,7 +130,7 @@ def standing(row: tuple[Any, ...]) -> Standing:
     """Gives a row of the view hf_standing as a value."""
     (document_id, pipeline, batch, key, payload, fingerprint, priority, state, generation, step, cursor, *rest) = row
     moves, attempts, crashes, reason, holder, submitted_at, moved_at, due_at, error, accepted_by, *more = rest
-    claimed_at, deadline_at, cleaned_at, plan_id, _, _ = more
+    claimed_at, deadline_at, cleaned_at, plan_id, worked_by, _, _ = more
     return Standing(
         document_id,
         pipeline,
@@ -154,4 +154,5 @@ def standing(row: tuple[Any, ...]) -> Standing:
         None if deadline_at is None else moment(deadline_at),
         None if cleaned_at is None else moment(cleaned_at),
         plan_id,
+        worked_by,
     )

@@ -45,6 +45,7 @@ _PARTS = (
     "served",
     "vouching",
     "which",
+    "worked",
     "workers",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
@@ -107,6 +108,7 @@ from holdfast.testing.conformance.rewinds import RewindConformance  # noqa: E402
 from holdfast.testing.conformance.served import RewindToConformance, ServedConformance  # noqa: E402
 from holdfast.testing.conformance.vouching import VouchConformance  # noqa: E402
 from holdfast.testing.conformance.which import WhichConformance  # noqa: E402
+from holdfast.testing.conformance.worked import WorkedConformance  # noqa: E402
 from holdfast.testing.conformance.workers import WorkerConformance  # noqa: E402
 
 
@@ -126,6 +128,7 @@ class StoreConformance(
     AttemptConformance,
     SuspectConformance,
     WorkerConformance,
+    WorkedConformance,
     CommitConformance,
     FenceConformance,
     CheckConformance,
@@ -231,5 +234,6 @@ __all__ = [
     "VouchConformance",
     "WakeConformance",
     "WhichConformance",
+    "WorkedConformance",
     "WorkerConformance",
 ]

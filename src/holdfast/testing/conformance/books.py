@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast.core.batches import Cleaned
 from holdfast.core.causes import Holder
 from holdfast.core.errors import HoldfastError
-from holdfast.core.model import Claim, Entry, Plan, Standing, Worker
+from holdfast.core.model import Claim, Entry, Plan, Standing, Worked, Worker
 from holdfast.core.moves import Refused
 from holdfast.core.orphans import Orphan
 from holdfast.core.pins import KnownPlan
@@ -48,6 +48,7 @@ def books(store: Store, plan: Plan, held: Sequence[Claim]) -> Any:
             for one in standings
         },
         store.workers(),
+        store.by_worker(since=store.now() - LEASE),
         store.next_due(plan),
         store.running(plan),
         [store.count("papers", **which) for which in MEANT],
@@ -93,7 +94,7 @@ def plain(answer: Any) -> Any:
         return replace(answer, id=0, plan_id=0)
     if isinstance(answer, Orphan):
         return replace(answer, standing=plain(answer.standing))
-    if isinstance(answer, Holder):
+    if isinstance(answer, Holder | Worked):
         return replace(answer, worker=plain(answer.worker))
     if isinstance(answer, KnownPlan):
         return replace(answer, plan_id=0)

@@ -18,6 +18,22 @@ def _put_back(desk: Desk, key: str = "a") -> Claim:
     return claim
 
 
+def _at_third_generation(desk: Desk) -> Claim:
+    """A document that was rewound three times, and kept an item each time."""
+    claim = desk.take_in()
+    for generation in range(3):
+        assert desk.store.rewind(desk.plan, claim, to="extract", who="ann", reason=f"after {generation}")
+        claim = desk.keep(rewound(claim, to="extract", before=[]), '"page"')
+    return claim
+
+
+def _begins_as_fourth(desk: Desk) -> None:
+    """Claims that document: what it kept is behind it, and nothing is later than itself."""
+    again = desk.claim_one()
+    assert (again.key, again.checkpoint.generation, desk.items(again)) == ("a", 4, [])
+    assert desk.store.traces(desk.plan, [again]) == [Traces(3, 0, desk.plan.plan_id)]
+
+
 class IntegrityConformance(Conformance):
     """What a store does with rows that no verb of it wrote."""
 
@@ -113,18 +129,30 @@ class IntegrityConformance(Conformance):
         assert (again.damage, again.checkpoint.cursor, again.reuses) == ("", None, {"extract": 0})
 
     def test_one_rewind_leads_out_of_a_damaged_generation(self, desk: Desk) -> None:
-        claim = desk.take_in()
-        for generation in range(3):
-            assert desk.store.rewind(desk.plan, claim, to="extract", who="ann", reason=f"after {generation}")
-            claim = desk.keep(rewound(claim, to="extract", before=[]), '"page"')
+        claim = _at_third_generation(desk)
         desk.give_back(claim, verb="release", costs="nothing")
         self.corrupt(desk.store, claim.document_id, generation=1)
         ids = [claim.document_id]
         assert desk.store.rewind_to(desk.plan, ids, to="extract", who="ann", reason="damaged") == ids
         assert desk.store.journal(claim.document_id)[-1].generation == 4
-        again = desk.claim_one()
-        assert (again.checkpoint.generation, desk.items(again)) == (4, [])
-        assert desk.store.traces(desk.plan, [again]) == [Traces(3, 0, desk.plan.plan_id)]
+        _begins_as_fourth(desk)
+
+    def test_changed_content_leads_out_of_a_damaged_generation(self, desk: Desk) -> None:
+        claim = _at_third_generation(desk)
+        self.corrupt(desk.store, claim.document_id, generation=1)
+        desk.submit("b")
+        assert desk.submit("a", "b", fingerprint="changed").changed == 2
+        assert desk.standing("b").checkpoint.generation == 1
+        _begins_as_fourth(desk)
+
+    def test_a_dead_letter_that_begins_anew_is_led_out_of_a_damaged_generation(self, desk: Desk) -> None:
+        claim = _at_third_generation(desk)
+        desk.bury(claim)
+        self.corrupt(desk.store, claim.document_id, generation=1)
+        desk.plan = desk.store.declare(replace(desk.shape, steps=desk.shape.steps[1::-1] + desk.shape.steps[2:]))
+        assert desk.store.journal(claim.document_id)[-1].generation == 4
+        assert desk.store.redrive([claim.document_id], who="ann", reason="again")
+        _begins_as_fourth(desk)
 
     def test_a_document_at_an_unknown_step_can_be_rewound_to_the_first(self, desk: Desk) -> None:
         claim = _put_back(desk)

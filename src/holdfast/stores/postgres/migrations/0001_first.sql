@@ -8,7 +8,8 @@
 -- under another is pinned to a plan that has no declared_at: nobody declared it, it says what was really done.
 --
 -- A worker that claims a document becomes its worker_id and raises its fence. Every later write names the fence,
--- generation and moves it expects; a worker that lost the document matches no row.
+-- generation and moves it expects; a worker that lost the document matches no row. worked_by is the worker that had it
+-- last, until it is begun anew; that worker may have been cleaned up since.
 --
 -- What steps keep is in hf_item, by position; -1 is the value of a step that returned one thing rather than a list.
 -- Neighbouring items that were kept together share a row: where items > 1, the value is a JSON list of so many.
@@ -104,6 +105,7 @@ create table hf_document (
   moves bigint not null default 0 check (moves >= 0),
   fence bigint not null default 0 check (fence >= 0),
   worker_id bigint,
+  worked_by bigint,
   attempts integer not null default 0 check (attempts >= 0),
   crashes integer not null default 0 check (crashes >= 0),
   due_at timestamptz,
@@ -202,17 +204,18 @@ create view hf_standing as
 select d.id, p.name as pipeline, b.name as batch, d.key, d.payload::text, d.fingerprint, d.priority, d.state,
        d.generation, s.name as step, d.cursor::text, d.moves, d.attempts, d.crashes, d.reason,
        coalesce(w.name, '') as holder, d.submitted_at, d.moved_at, d.due_at, d.error,
-       coalesce(d.accepted_by, '') as accepted_by, d.claimed_at, d.deadline_at, d.cleaned_at, d.plan_id, d.batch_id,
-       d.pipeline_id
+       coalesce(d.accepted_by, '') as accepted_by, d.claimed_at, d.deadline_at, d.cleaned_at, d.plan_id,
+       l.name as worked_by, d.batch_id, d.pipeline_id
   from hf_document d
   join hf_batch b on b.id = d.batch_id
   join hf_pipeline p on p.id = d.pipeline_id
   left join hf_step s on s.id = d.step_id
-  left join hf_worker w on w.id = d.worker_id;
+  left join hf_worker w on w.id = d.worker_id
+  left join hf_worker l on l.id = d.worked_by;
 
 create view hf_documents as
-select pipeline, batch, key, state, step, cursor::json, generation, moves, attempts, crashes, priority, holder, reason,
-       submitted_at as submitted, moved_at as moved, due_at as due, payload::json, fingerprint, id
+select pipeline, batch, key, state, step, cursor::json, generation, moves, attempts, crashes, priority, holder,
+       worked_by, reason, submitted_at as submitted, moved_at as moved, due_at as due, payload::json, fingerprint, id
   from hf_standing;
 
 create view hf_items as

@@ -2,7 +2,8 @@
 -- What is due at once keeps its place in the queue: work that was begun comes first.
 -- Each parking has its own number of moves, so that a decision about one is never taken for another.
 update hf_document d
-   set state = e.state, worker_id = null, deadline_at = null, reason = e.reason, error = e.error,
+   set state = e.state, worker_id = null, worked_by = d.worker_id, deadline_at = null,
+       reason = e.reason, error = e.error,
        due_at = case when e.until is null and e.delay = 0 then d.submitted_at
                      else coalesce(e.until,
                                    coalesce(%(now)s::timestamptz, now()) + e.delay * interval '1 microsecond') end,

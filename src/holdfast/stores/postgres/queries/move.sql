@@ -9,6 +9,7 @@ with moved as (
      set step_id = asked.step_id, cursor = asked.cursor, moves = d.moves + 1, crashes = 0,
          state = coalesce(asked.state, 'running'),
          worker_id = case when asked.state is null then d.worker_id end,
+         worked_by = case when asked.state is null then d.worked_by else d.worker_id end,
          attempts = case when asked.state is not null then 0 when asked.stalled is null then 1 else d.attempts end,
          reason = case when asked.state is null then d.reason else asked.reason end,
          deadline_at = case when asked.state is null

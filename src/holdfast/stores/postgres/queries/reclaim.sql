@@ -1,7 +1,8 @@
 -- Orphans wait again, or become dead letters. What their workers still write will match no row.
 -- Each parking has its own number of moves, so that a decision about one is never taken for another.
 update hf_document d
-   set state = o.state, worker_id = null, deadline_at = null, fence = d.fence + 1, reason = o.reason, error = o.error,
+   set state = o.state, worker_id = null, worked_by = d.worker_id, deadline_at = null,
+       fence = d.fence + 1, reason = o.reason, error = o.error,
        due_at = case when o.delay = 0 then d.submitted_at
                      else coalesce(%(now)s::timestamptz, now()) + o.delay * interval '1 microsecond' end,
        attempts = o.attempts, crashes = o.crashes, moves = d.moves + (o.state = 'paused')::int

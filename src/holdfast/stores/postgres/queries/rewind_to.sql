@@ -7,7 +7,7 @@ update hf_document d
        due_at = case when %(state)s = 'waiting' then coalesce(%(now)s::timestamptz, now())
                      when state = 'paused' and reason in ('', %(parked)s) then due_at end,
        error = case when %(state)s = 'paused' and state = 'paused' and reason in ('', %(parked)s) then error else '' end,
-       reason = %(parked)s, accepted_by = null, worker_id = null, deadline_at = null, attempts = 0,
+       reason = %(parked)s, accepted_by = null, worker_id = null, worked_by = null, deadline_at = null, attempts = 0,
        crashes = 0, fence = fence + 1, moves = moves + 1,
        generation = 1 + greatest(generation, (select max(i.generation) from hf_item i where i.document_id = d.id)),
        plan_id = coalesce(%(plan_id)s::bigint, plan_id), step_id = %(step_id)s, cursor = null,

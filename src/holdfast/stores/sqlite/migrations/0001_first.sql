@@ -8,7 +8,8 @@
 -- under another is pinned to a plan that has no declared_at: nobody declared it, it says what was really done.
 --
 -- A worker that claims a document becomes its worker_id and raises its fence. Every later write names the fence,
--- generation and moves it expects; a worker that lost the document matches no row.
+-- generation and moves it expects; a worker that lost the document matches no row. worked_by is the worker that had it
+-- last, until it is begun anew; that worker may have been cleaned up since.
 --
 -- What steps keep is in hf_item, by position; -1 is the value of a step that returned one thing rather than a list.
 -- JSON is text, bytes are blobs, and big values are in hf_blob under their hash. Neighbouring items that were kept
@@ -80,7 +81,7 @@ create table hf_worker (
 );
 
 -- No number is given twice: a worker that still knows a document which was cleaned up must not find another one there.
--- worker_id is no foreign key: to forget a worker, SQLite would look through all documents.
+-- worker_id and worked_by are no foreign keys: to forget a worker, SQLite would look through all documents.
 create table hf_document (
   id integer primary key autoincrement,
   pipeline_id integer not null references hf_pipeline,
@@ -100,6 +101,7 @@ create table hf_document (
   moves integer not null default 0 check (moves >= 0),
   fence integer not null default 0 check (fence >= 0),
   worker_id integer,
+  worked_by integer,
   attempts integer not null default 0 check (attempts >= 0),
   crashes integer not null default 0 check (crashes >= 0),
   due_at integer,
@@ -198,15 +200,17 @@ create view hf_standing as
 select d.id, p.name as pipeline, b.name as batch, d.key, d.payload, d.fingerprint, d.priority, d.state, d.generation,
        s.name as step, d.cursor, d.moves, d.attempts, d.crashes, d.reason, coalesce(w.name, '') as holder,
        d.submitted_at, d.moved_at, d.due_at, d.error, coalesce(d.accepted_by, '') as accepted_by, d.claimed_at,
-       d.deadline_at, d.cleaned_at, d.plan_id, d.batch_id, d.pipeline_id
+       d.deadline_at, d.cleaned_at, d.plan_id, l.name as worked_by, d.batch_id, d.pipeline_id
   from hf_document d
   join hf_batch b on b.id = d.batch_id
   join hf_pipeline p on p.id = d.pipeline_id
   left join hf_step s on s.id = d.step_id
-  left join hf_worker w on w.id = d.worker_id;
+  left join hf_worker w on w.id = d.worker_id
+  left join hf_worker l on l.id = d.worked_by;
 
 create view hf_documents as
-select pipeline, batch, key, state, step, cursor, generation, moves, attempts, crashes, priority, holder, reason,
+select pipeline, batch, key, state, step, cursor, generation, moves, attempts, crashes, priority, holder,
+       worked_by, reason,
        datetime(submitted_at / 1000000, 'unixepoch') as submitted,
        datetime(moved_at / 1000000, 'unixepoch') as moved,
        datetime(due_at / 1000000, 'unixepoch') as due, payload, fingerprint, id

@@ -3,7 +3,7 @@
 -- The generation is later than anything that is kept, also where a damaged row says that it is not.
 -- A hold that stays the same keeps its mark and its end.
 update hf_document
-   set state = :state, reason = :parked, accepted_by = null, worker_id = null,
+   set state = :state, reason = :parked, accepted_by = null, worker_id = null, worked_by = null,
        due_at = case when :state = 'paused' and state = 'paused' and reason in ('', :parked) then due_at else :due_at end,
        error = case when :state = 'paused' and state = 'paused' and reason in ('', :parked) then error else '' end,
        deadline_at = null, attempts = 0, crashes = 0, fence = fence + 1, moves = moves + 1,
