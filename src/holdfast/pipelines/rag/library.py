@@ -45,6 +45,7 @@ class Library:
     """One collection: `ingest` takes in what a source has, `search` answers questions.
 
     embedder  a model of one's own, instead of the one that the collection's settings name
+    reader    what reads the pages of documents, instead of the one that the settings name
     pages     steps of one's own over pages, between extract and chunk
     every     how many pages are committed together, or after how long; each by itself if nothing is said
     """
@@ -56,6 +57,7 @@ class Library:
         *,
         settings: Settings | None = None,
         embedder: Embedder | None = None,
+        reader: Reader | None = None,
         pages: Sequence[OverPages] = (),
         every: int | timedelta | None = 1,
         allow_private: bool = False,
@@ -64,6 +66,7 @@ class Library:
         self.index: Index = index_of(store)
         self.collection = self._opened(name, settings)
         self._given = embedder
+        self._given_reader = reader
         self._pages = pages
         self._every = every
         self._allow_private = allow_private
@@ -189,6 +192,8 @@ class Library:
         return True
 
     def _reader(self) -> Reader:
+        if self._given_reader is not None:
+            return self._given_reader
         if self.collection.settings.reader == "local":
             return LocalReader(self._allow_private)
         from holdfast.pipelines.rag.azure import AzureReader

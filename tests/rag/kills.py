@@ -1,0 +1,164 @@
+"""Ingests a folder, killed again and again, and compares with an undisturbed run.
+
+    python -m tests.rag.kills FOLDER --kills 40
+
+Every page that a parser gives is written down as it is given. Whatever was committed when a process was killed must not
+be parsed again, and in the end both indexes have to be equal, to the last vector.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from msgspec import Struct
+
+import holdfast
+from holdfast.pipelines import rag
+from holdfast.pipelines.rag.model import Page
+from holdfast.pipelines.rag.reading import LocalReader
+
+PATIENCE = 600.0
+CONTENT = """
+select d.source, d.key, d.kind, d.title, c.position, c.page, c.start, c.stop, w.text, hex(v.vector)
+  from rag_document d
+  join rag_chunk c on c.document_id = d.id and c.version = d.version
+  join rag_words w on w.rowid = c.id
+  join rag_meaning m on m.document_id = d.id and m.version = d.version
+  join rag_vector v on v.model_id = m.model_id and v.hash = c.hash
+ order by d.source, d.key, c.position
+"""
+STANDING = "select key, state, step, reason from hf_documents order by key"
+PAGES = "select key, position from hf_items where step = 'extract'"
+
+
+class Noting(Struct, frozen=True):
+    """A reader that writes down every page it gives."""
+
+    path: str
+
+    def __call__(self, payload: Mapping[str, Any], *, start: int) -> Iterator[Page]:
+        into = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            for page in LocalReader()(payload, start=start):
+                os.write(into, f"{_key(payload)}\t{page.number - 1}\n".encode())
+                yield page
+        finally:
+            os.close(into)
+
+
+def _key(payload: Mapping[str, Any]) -> str:
+    return f"{payload['name']}{payload.get('inside', '')}"
+
+
+class Findings(Struct, frozen=True):
+    """What came of it."""
+
+    kills: int
+    pages: int
+    parsed: int
+    parsed_after_commit: list[str]
+    equal: bool
+    chunks: int
+    dead: int
+
+
+def ingest(folder: Path, state: Path) -> None:
+    """Ingests until all is done: what the killed processes run."""
+    with holdfast.open(f"sqlite:///{state}/rag.db") as store:
+        library = rag.Library(store, settings=rag.Settings(embedder="hash:64"), reader=Noting(str(state / "pages")))
+        library.ingest(str(folder), threads=4, lease=timedelta(seconds=2))
+
+
+def kill_again_and_again(folder: Path, *, kills: int, seed: int) -> Findings:
+    """Compares a run that is killed at random moments with one that is not."""
+    chance = Random(seed)
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        calm, killed = Path(one), Path(other)
+        began = time.monotonic()
+        _run(folder, calm).wait(PATIENCE)
+        lasted = time.monotonic() - began
+        again: list[str] = []
+        done = 0
+        while done < kills:
+            process = _run(folder, killed)
+            before = _committed(killed)
+            seen = _noted(killed)
+            try:
+                process.wait(chance.uniform(0.3, 0.3 + 2 * lasted / kills))
+                ended = True
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                ended = False
+                done += 1
+            again += [page for page in _noted(killed)[len(seen) :] if page in before]
+            if ended:
+                break
+        before, seen = _committed(killed), _noted(killed)
+        _run(folder, killed).wait(PATIENCE)
+        noted = _noted(killed)
+        again += [page for page in noted[len(seen) :] if page in before]
+        chunks = _rows(killed, CONTENT)
+        return Findings(
+            kills=done,
+            pages=len(_committed(killed)),
+            parsed=len(noted),
+            parsed_after_commit=again,
+            equal=chunks == _rows(calm, CONTENT) and _rows(killed, STANDING) == _rows(calm, STANDING),
+            chunks=len(chunks),
+            dead=sum(row[1] == "dead" for row in _rows(killed, STANDING)),
+        )
+
+
+def _run(folder: Path, state: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "tests.rag.kills", str(folder), "--state", str(state)])
+
+
+def _committed(state: Path) -> set[str]:
+    try:
+        return {f"{key}\t{position}" for key, position in _rows(state, PAGES)}
+    except sqlite3.OperationalError:
+        return set()  # it was killed before its store was made
+
+
+def _noted(state: Path) -> list[str]:
+    path = state / "pages"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _rows(state: Path, question: str) -> list[Any]:
+    with closing(sqlite3.connect(f"file:{state}/rag.db?mode=ro", uri=True)) as db:
+        return db.execute(question).fetchall()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--state", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.state:
+        ingest(asked.folder, asked.state)
+        return 0
+    seed = Random().randrange(10**6) if asked.seed is None else asked.seed
+    found = kill_again_and_again(asked.folder, kills=asked.kills, seed=seed)
+    print(f"seed {seed}: {found}")
+    return 0 if found.equal and not found.parsed_after_commit else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
