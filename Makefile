@@ -7,7 +7,7 @@ DOCUMENTS ?= 200000
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format docs lock bench crash soak clean
+.PHONY: help setup demo test lint types format docs lock bench crash soak kills clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -49,6 +49,9 @@ crash: setup ## kill pipelines at every commit point and workers 200 times, on e
 soak: setup ## ten minutes of kills, restarts and decisions on 200,000 documents, on each store (SECONDS=, DOCUMENTS=)
 	$(BIN)/python -m tests.soak --on sqlite --seconds $(SECONDS) --documents $(DOCUMENTS)
 	$(BIN)/python -m tests.soak --on postgres --seconds $(SECONDS) --documents $(DOCUMENTS)
+
+kills: setup ## ingest PDFs, killed 40 times, and compare with an undisturbed run (FOLDER=)
+	$(BIN)/python -m tests.rag.kills $(FOLDER) --kills 40
 
 clean: ## remove caches and the demo's database; .venv stays
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis dist demo.db demo.db-*

@@ -107,3 +107,19 @@ def test_searching_before_anything_was_ingested_says_so(holdfast: Run, folder: P
     said = holdfast("search", "anything")
     assert said.exit_code == 3
     assert "there is no store" in said.output
+
+
+def test_a_plan_says_what_an_ingest_would_do(holdfast: Run, letters: Path) -> None:
+    (letters / "program.bin").write_bytes(b"\x7fELF and more")
+    said = holdfast("plan", "letters").output
+    assert "letters: 3 new\n  to read: 2 files with about 2 pages\n" in said
+    assert "would be rejected: program.bin: " in said
+    assert "cost: nothing; the model runs here" in said
+    holdfast("ingest", "letters")
+    assert "letters: 3 unchanged\n  Nothing has to be read." in holdfast("plan", "letters").output
+
+
+def test_a_plan_makes_no_store(holdfast: Run, folder: Path) -> None:
+    outlook = json.loads(holdfast("plan", "docs", "--json").output)
+    assert (outlook["changes"], outlook["documents"], outlook["embedder"]) == ({"new": 2}, 2, "granite")
+    assert not (folder / "holdfast.db").exists()

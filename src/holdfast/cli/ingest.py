@@ -20,7 +20,7 @@ from holdfast.cli.words import count
 from holdfast.cli.working import closed, going_on_later, how_to_work, worked
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
-from holdfast.pipelines.rag.ingest import Intake, Looking
+from holdfast.pipelines.rag.ingest import KINDS, Intake, Looking
 from holdfast.pipelines.rag.library import Library
 
 NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
@@ -103,8 +103,7 @@ def _counted(counts: Counts) -> None:
 
 
 def _told(counts: Counter[str]) -> str:
-    kinds = ("new", "changed", "moved", "deleted", "touched", "unchanged", "unreadable")
-    return ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind]) or "nothing there"
+    return ", ".join(f"{counts[kind]:,} {kind}" for kind in KINDS if counts[kind]) or "nothing there"
 
 
 def _left_out(intake: Intake) -> Sequence[tuple[str, str]]:

@@ -8,6 +8,8 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, common
+from holdfast.cli.libraries import in_collection
+from holdfast.cli.outlook import foretell, is_source
 from holdfast.cli.pipelines import load
 from holdfast.cli.stores import known_batch, store_to_foresee
 from holdfast.cli.words import count, moment, span, table
@@ -16,16 +18,25 @@ from holdfast.engine.forecast import Forecast, foresee
 
 
 @click.command()
-@click.argument("pipeline")
+@click.argument("pipeline", metavar="PIPELINE|SOURCE")
 @click.option("--batch", help="Only the documents of this batch.")
+@in_collection
+@click.option("--price", type=float, help="What a million tokens cost, for an embedder behind a service.")
 @common
 @click.pass_obj
-def plan(asked: Asked, *, pipeline: str, batch: str | None) -> None:
-    """Says what would run, what is stale and why, and what waits for people. Nothing is run and nothing changed.
+def plan(asked: Asked, *, pipeline: str, batch: str | None, collection: str, price: float | None) -> None:
+    """Says what would be done before anything runs. Nothing is run and nothing changed.
 
-    PIPELINE is a Python file or module, as for `holdfast run`. A store that is not there yet is not made: everything
-    is new then. How long it would take is told for steps that have a history.
+    PIPELINE is a Python file or module, as for `holdfast run`: what would run, what is stale and why, what waits for
+    people. A store that is not there yet is not made: everything is new then. How long it would take is told for steps
+    that have a history.
+
+    SOURCE is a folder, file, glob or URL, as for `holdfast ingest`: which files are new, changed, moved or gone, and
+    about how many pages, chunks, how much time and money it would take to make them searchable.
     """
+    if is_source(pipeline):
+        foretell(asked, pipeline, collection=collection, price=price)
+        return
     loaded = load(pipeline)
     with store_to_foresee(asked) as store:
         if store and batch and loaded.pipeline.name in store.pipelines():

@@ -23,6 +23,8 @@ from holdfast.stores.protocol import Store
 
 SLICE = 500
 """How many changes are taken in at once."""
+KINDS = ("new", "changed", "moved", "deleted", "touched", "unchanged", "unreadable")
+"""What may become of a file, in the order in which it is told."""
 WHO = "ingest"
 MOVED = "its file was moved"
 DELETED = "its file was deleted"

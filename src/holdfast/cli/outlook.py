@@ -1,0 +1,98 @@
+"""`holdfast plan FOLDER`: what an ingest would do."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+from msgspec.structs import asdict
+
+from holdfast.cli.asked import Asked
+from holdfast.cli.libraries import library_of
+from holdfast.cli.stores import store_to_foresee
+from holdfast.cli.words import count, span
+from holdfast.engine.api import opened
+from holdfast.pipelines.rag.ingest import KINDS
+from holdfast.stores.protocol import Store
+
+if TYPE_CHECKING:
+    from holdfast.pipelines.rag.outlook import Outlook
+
+SHOWN = 5
+
+
+def is_source(word: str) -> bool:
+    """Answers whether a word names something to ingest rather than a pipeline."""
+    if "://" in word or word.startswith("file:"):
+        return True
+    return Path(word).is_dir() or (not word.endswith(".py") and (Path(word).is_file() or glob.has_magic(word)))
+
+
+def foretell(asked: Asked, source: str, *, collection: str, price: float | None) -> None:
+    """Tells what an ingest of a source would do."""
+    from holdfast.pipelines.rag.outlook import foresee
+
+    with _store(asked) as store:
+        library = library_of(store, collection)
+        outlook = foresee(library, source)
+        embedder = library.collection.settings.embedder
+    cost = None if price is None else outlook.tokens / 1_000_000 * price
+    if asked.json:
+        click.echo(msgspec.json.encode(asdict(outlook) | {"embedder": embedder, "cost": cost}))
+        return
+    for line in _told(outlook, embedder, cost):
+        click.echo(line)
+
+
+@contextmanager
+def _store(asked: Asked) -> Iterator[Store]:
+    """Opens the store, or one that is gone afterwards where there is none: looking does not make one."""
+    with store_to_foresee(asked) as store:
+        if store is not None:
+            yield store
+            return
+    with TemporaryDirectory(prefix="holdfast-") as folder, opened(f"sqlite:///{folder}/nothing-yet.db") as store:
+        yield store
+
+
+def _told(outlook: Outlook, embedder: str, cost: float | None) -> Iterator[str]:
+    kinds = [f"{outlook.changes[kind]:,} {kind}" for kind in KINDS if outlook.changes.get(kind)]
+    yield f"{click.style(outlook.source, bold=True)}: {', '.join(kinds) or 'nothing there'}"
+    if not outlook.documents:
+        yield "  Nothing has to be read."
+    else:
+        read = count(outlook.documents - len(outlook.rejected), "file")
+        yield f"  to read: {read} with about {count(outlook.pages, 'page')}"
+        yield f"  to embed: about {count(outlook.chunks, 'chunk')}, {outlook.tokens:,} tokens, with {embedder}"
+        yield f"  time: {_time(outlook)}"
+        yield f"  cost: {_cost(embedder, cost)}"
+    yield from _left_out("would be rejected", outlook.rejected)
+    yield from _left_out("left out", outlook.missed)
+
+
+def _time(outlook: Outlook) -> str:
+    if outlook.seconds is None:
+        return "nobody can tell yet; ingest a few documents first"
+    basis = (
+        "as documents of this collection took so far" if outlook.from_history else "a guess; scanned pages take longer"
+    )
+    return f"about {span(outlook.seconds)} ({basis})"
+
+
+def _cost(embedder: str, cost: float | None) -> str:
+    if ":" not in embedder or embedder.startswith(("hash:", "ollama:")):
+        return "nothing; the model runs here"
+    return "name the price of a million tokens with --price" if cost is None else f"about {cost:,.2f}"
+
+
+def _left_out(why: str, files: Mapping[str, str]) -> Iterator[str]:
+    for key, reason in list(files.items())[:SHOWN]:
+        yield f"  {why}: {key}: {reason}"
+    if len(files) > SHOWN:
+        yield f"  {why}: {len(files) - SHOWN:,} more"
