@@ -10,7 +10,7 @@ import holdfast
 from holdfast.core.model import State
 from holdfast.core.orphans import GRACE, Strategy
 from holdfast.engine import orphans
-from holdfast.engine.caretaker import Caretaker
+from holdfast.engine.caretaker import INNOCENT, Caretaker
 from holdfast.engine.hosts import born, this_host
 from holdfast.engine.orphans import find_orphans, resolve_orphans
 from holdfast.stores.memory import MemoryStore
@@ -63,6 +63,20 @@ def test_an_orphan_that_is_requeued_too_often_is_a_dead_letter(desk: Desk):
         states += [here.state for here in caretaker.look_after(desk.enlist("cat"), [])]
         desk.clock.advance(timedelta(minutes=10))
     assert states == ["waiting", "waiting", "dead"]
+
+
+def test_a_document_whose_body_runs_in_a_child_is_hardly_ever_convicted_for_dead_workers(desk: Desk):
+    pipeline = holdfast.Pipeline("p")
+    pipeline.step(name="extract", runs_in="process")(lambda doc: None)
+    desk.submit("a")
+    caretaker = Caretaker(pipeline, desk.store, desk.plan, say=lambda _: None)
+    states = []
+    for number in range(3 * INNOCENT):
+        victim = desk.enlist(f"w{number}")
+        assert desk.claim(worker=victim) or desk.store.claim_suspect(desk.plan, victim), "it is due at once"
+        desk.clock.advance(timedelta(minutes=1))
+        states += [here.state for here in caretaker.look_after(desk.enlist("cat"), [])]
+    assert states == ["waiting"] * (3 * INNOCENT - 1) + ["dead"]
 
 
 def test_a_report_counts_orphans_that_were_kept_for_a_person(desk: Desk):

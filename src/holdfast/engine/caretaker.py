@@ -21,6 +21,9 @@ from holdfast.stores.protocol import Store
 UPKEEP = 2.0
 """Seconds between rounds while there is work."""
 
+INNOCENT = 10
+"""How many times as many dead workers a document survives whose body ran in a child: hardly ever was it the body."""
+
 WHO = "holdfast"
 """Who did it, when nobody else did: decided at a gate, ended a pause whose time had come."""
 
@@ -88,8 +91,9 @@ class Caretaker:
             return STRATEGIES[self._pipeline.orphans], timedelta(0)
         if step not in self._pipeline:
             return "waiting", timedelta(0)
-        retry = self._pipeline[step].options.retry
-        if attempts >= retry.attempts or crashes >= retry.crashes:
+        options = self._pipeline[step].options
+        retry, isolated = options.retry, options.runs_in == "process"
+        if attempts >= retry.attempts or crashes >= retry.crashes * (INNOCENT if isolated else 1):
             return "dead", timedelta(0)
-        tries = max(attempts, crashes - 1)  # the first crash is most often the machine's: go on at once
+        tries = attempts if isolated else max(attempts, crashes - 1)  # the first is most often the machine's: go on
         return "waiting", retry.wait(tries) if tries else timedelta(0)
