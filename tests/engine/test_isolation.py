@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from socket import socketpair
 from time import monotonic, sleep
 from typing import Any
 
@@ -25,6 +26,7 @@ from holdfast.engine.bodies import Desk
 from holdfast.engine.calls import AskVerify, PullStream, RunValue
 from holdfast.engine.isolation import BodyFailed, Nursery, child, nursery
 from holdfast.engine.isolation.stories import retold, tell
+from holdfast.engine.isolation.tending import END, REQUEST, Tending
 from holdfast.engine.verdicts import failure_of
 from tests.engine.conftest import SOON, Bench
 
@@ -884,3 +886,13 @@ def test_a_system_without_fork_is_refused_when_the_worker_starts(
     monkeypatch.delattr(os, "fork")
     with pytest.raises(DefinitionError, match=r"runs_in=\"process\" \(parse\), which needs fork"):
         bench.drain()
+
+
+def test_a_worker_that_dies_while_it_waits_for_an_answer_leaves_nobody_behind(pipeline: holdfast.Pipeline) -> None:
+    """The cradle must not fall over its own answer: whoever it bore is ended after that."""
+    here, there = socketpair()
+    tending = Tending(there, os.getpid(), pipeline, lambda: False)
+    here.sendall(REQUEST.pack(END, 0) * 2)
+    here.close()
+    with there:
+        assert [tending._hear() for _ in range(2)][-1] is False

@@ -91,7 +91,11 @@ class Tending:
         if verb == CLOSE:
             self._await_leaving()
             return False
-        self.control.sendall(REPLY.pack(self._answer(verb, pid, files)))
+        answer = REPLY.pack(self._answer(verb, pid, files))
+        try:
+            self.control.sendall(answer)
+        except OSError:  # it died while it waited
+            return False
         return True
 
     def _answer(self, verb: bytes, pid: int, files: list[int]) -> int:
