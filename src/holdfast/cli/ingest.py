@@ -22,6 +22,7 @@ from holdfast.engine import api
 from holdfast.engine.budget import Budget
 from holdfast.pipelines.rag.ingest import KINDS, Intake, Looking
 from holdfast.pipelines.rag.library import Library
+from holdfast.pipelines.rag.reading import warm
 
 NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
 SHOWN = 5
@@ -71,6 +72,8 @@ def ingest(
             if retry:
                 progress.display.say(f"{count(_redriven(library), 'document')} that failed: tried again")
             counts.recount()
+            if counts.remaining:
+                warm()
             report = worked(asked, api.drain, loaded_from(library), store, progress=progress, budget=limits, how=how)
         summary = Summary(
             store,

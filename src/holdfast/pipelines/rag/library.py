@@ -33,7 +33,7 @@ from holdfast.pipelines.rag.files import Files
 from holdfast.pipelines.rag.index import Index, Model, Name, Where, index_of
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, attached_documents, document_search
-from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader
+from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
 from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search
 from holdfast.pipelines.rag.sources import source_of
 from holdfast.stores.protocol import Store, Which
@@ -111,6 +111,13 @@ class Library:
         """
         self.redo_what_is_stale()
         self.take_in(source, looking)
+        return self.drain(**how)
+
+    def drain(self, **how: Unpack[How]) -> Report:
+        """Works until nothing of the collection waits any more."""
+        if not self.store.balance(self.collection.name).open:
+            return Report()
+        warm()
         return api.drain(self.pipeline, self.store, **how)
 
     def take_in(

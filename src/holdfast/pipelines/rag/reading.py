@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -24,6 +24,14 @@ class Reader(Protocol):
 
     def __call__(self, payload: Mapping[str, Any], *, start: int) -> Iterator[Page]:
         """Reads, or rejects the document with a reason."""
+
+
+def warm() -> None:
+    """Imports what most files are read with, so that children are born with it and do not each import it."""
+    from holdfast.pipelines.rag import kinds, parsers, sources
+    from holdfast.pipelines.rag.parsers import html, pdf, text
+
+    assert all((kinds, parsers, sources, html, pdf, text))
 
 
 class LocalReader(Struct, frozen=True):
@@ -69,11 +77,16 @@ def located(payload: Mapping[str, Any], *, allow_private: bool = False) -> Itera
     from holdfast.pipelines.rag.sources import Seen, local_copy
 
     seen = Seen(payload["name"], payload["location"], -1, 0)
-    with local_copy(seen, allow_private=allow_private) as path, TemporaryDirectory(prefix="holdfast-") as folder:
-        document = path
-        for depth, place in enumerate(payload.get("inside", ())):
-            document = _taken_out(document, place, Path(folder) / f"{depth}")
-        yield document
+    inside: Sequence[int] = payload.get("inside", ())
+    with local_copy(seen, allow_private=allow_private) as path:
+        if not inside:
+            yield path
+            return
+        with TemporaryDirectory(prefix="holdfast-") as folder:
+            document = path
+            for depth, place in enumerate(inside):
+                document = _taken_out(document, place, Path(folder) / f"{depth}")
+            yield document
 
 
 def _taken_out(message: Path, place: int, folder: Path) -> Path:
