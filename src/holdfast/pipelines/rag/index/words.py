@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 ENOUGH = 3000
 """How many chunks are ranked, if the rarest words choose so few."""
+MANY = 64
+"""How many words of a question are looked for: of a whole page, the rarest."""
 WORD = re.compile(r"\w+")
 STOP = frozenset(
     [
@@ -167,24 +169,36 @@ class Stems:
 
 
 def match(
-    words: Sequence[str], stems: Mapping[str, Sequence[str]], count: Callable[[Sequence[str]], Mapping[str, int]]
-) -> str | None:
-    """Gives the expression that finds these words; None when no chunk has any of them."""
+    words: Sequence[str],
+    stems: Mapping[str, Sequence[str]],
+    count: Callable[[Sequence[str]], Mapping[str, int]],
+    *,
+    enough: int = 1,
+) -> list[str]:
+    """Gives the expressions that find these words: first one in which the rarest choose, then one of them all.
+
+    Those that choose stand in `enough` chunks, if all do. There is only the one of all when the rest would choose few
+    more, and none when no chunk has any of the words.
+    """
     counts = count([stem for word in words for stem in stems[word]])
     often = {word: min((counts.get(stem, 0) for stem in stems[word]), default=0) for word in words}
-    there = sorted((word for word in words if often[word]), key=lambda word: often[word])
-    if not there:
-        return None
-    choosing = [there[0]]
-    chosen = often[there[0]]
-    for word in there[1:]:
-        chosen += often[word]
-        if chosen > ENOUGH:
-            break
-        choosing.append(word)
+    there = sorted((word for word in words if often[word]), key=lambda word: often[word])[:MANY]
+    choosing = choose(there, often, enough=enough)
     if len(choosing) == len(there):
-        return _any(there)
-    return f"({_any(choosing)}) AND ({_any(there)})"
+        return [_any(there)] if there else []
+    return [f"({_any(choosing)}) AND ({_any(there)})", _any(there)]
+
+
+def choose(rarest: Sequence[str], often: Mapping[str, int], *, enough: int) -> list[str]:
+    """Gives the words that choose, of those that were sorted by how often they occur."""
+    choosing: list[str] = []
+    chosen = 0
+    for word in rarest:
+        if chosen >= enough and chosen + often[word] > ENOUGH:
+            break
+        chosen += often[word]
+        choosing.append(word)
+    return choosing
 
 
 def _any(words: Sequence[str]) -> str:
