@@ -104,9 +104,9 @@ def test_words_are_found_in_other_forms(desk: Desk) -> None:
 
 
 def test_the_chunk_that_has_more_of_the_rare_words_comes_first(desk: Desk) -> None:
-    desk.add("a", [*["heron and water"] * 30, "heron and osprey and water", "osprey over still water"])
-    assert desk.words("heron osprey")[0] == "heron and osprey and water"
-    assert desk.words("heron osprey")[1] == "osprey over still water"
+    common = [*["heron near water"] * 30, *["stork near water"] * 60]
+    desk.add("a", [*common, "osprey over water", "heron beside osprey"])
+    assert desk.words("heron osprey")[:2] == ["heron beside osprey", "osprey over water"]
 
 
 def test_no_more_are_found_than_were_asked_for(desk: Desk) -> None:
