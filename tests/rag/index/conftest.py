@@ -11,6 +11,8 @@ from holdfast.pipelines.rag.index import Index, index_of
 from holdfast.stores import open_store
 from tests.rag.index.desk import Desk
 
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local Qdrant")
+
 KINDS = ["sqlite", "postgres", "edge-on-sqlite", "client-on-sqlite"]
 
 
