@@ -4,8 +4,8 @@
     python bench/search.py --keep /tmp/search.db      the same, and the next call need not fill it again
     python bench/search.py --filter path
 
-Chunks are made of the words of SciFact's abstracts (HOLDFAST_DATA, or ../shared/data beside the repository), shuffled so
-that each is another while words stay as rare as they are; vectors are random, in clusters. Questions are SciFact's
+Chunks are made of the words of SciFact's abstracts (HOLDFAST_DATA, or ../shared/data beside the repository), shuffled
+so that each is another while words stay as rare as they are; vectors are random, in clusters. Questions are SciFact's
 claims, embedded by the real model. Printed for the whole call and its parts: the median and the 95th percentile, as the
 clock has it and in CPU time of the asking thread. On a machine that has other things to do, compare CPU time.
 """
@@ -45,7 +45,9 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--filter", choices=FILTERS, default="none")
     parser.add_argument("--keep", type=Path)
-    parser.add_argument("--url", help="another database, such as postgresql://host/name; empty, or filled by this before")
+    parser.add_argument(
+        "--url", help="another database, such as postgresql://host/name; empty, or filled by this before"
+    )
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         url = asked.url or f"sqlite:///{asked.keep or Path(folder) / 'search.db'}"

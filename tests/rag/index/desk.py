@@ -18,6 +18,7 @@ from holdfast.stores.protocol import Store
 PAPERS = "papers"
 NOTES = "notes"
 ALL = Where()
+TEXT = About("text", "")
 
 
 class RolledBack(Exception):
@@ -47,7 +48,7 @@ class Desk:
         version: int = 1,
         collection: str = PAPERS,
         source: str = "/folder",
-        about: About | None = About("text", ""),
+        about: About | None = TEXT,
         last: bool = True,
         metadata: Mapping[str, Any] | None = None,
         tx: Tx | None = None,
@@ -80,7 +81,7 @@ class Desk:
 
     def ingest(self, key: str, *texts: str, version: int = 1, **more: Any) -> None:
         """Adds a version whole, as the pipeline does in several transactions."""
-        about = more.get("about") or About("text", "")
+        about = more.get("about") or TEXT
         place = {name: more[name] for name in ("collection", "source") if name in more}
         self.add(key, texts, version=version, **more)
         self.remember(*texts, title=about.title)
@@ -124,7 +125,7 @@ class Desk:
         try:
             with self.store.transaction() as tx:
                 yield tx
-                raise RolledBack
+                raise RolledBack  # noqa: TRY301
         except RolledBack:
             pass
 

@@ -91,7 +91,9 @@ def test_no_question_makes_it_stumble(desk: Desk, question: str) -> None:
     desk.words(question, Where(collection=PAPERS, path=question[:50], kind=question[:50]))
 
 
-@pytest.mark.parametrize("text", ["heron\0stork", "🦩 heron", "heron " * 20_000, "heron" + "x" * 70_000, "\x01\x02 heron"])
+@pytest.mark.parametrize(
+    "text", ["heron\0stork", "🦩 heron", "heron " * 20_000, "heron" + "x" * 70_000, "\x01\x02 heron"]
+)
 def test_texts_of_any_kind_can_be_added(desk: Desk, text: str) -> None:
     desk.ingest("a", text, about=About("text", text[:200]), metadata={"said": text[:10].replace("\0", "")})
     assert desk.holds("a", 1)

@@ -1,4 +1,4 @@
-"""What only an index with its vectors elsewhere can get wrong: points that nobody is to see, and points that are lost."""
+"""What only an index with its vectors elsewhere can get wrong: points nobody is to see, and points that are lost."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 pytest.importorskip("qdrant_edge")
 pytest.importorskip("qdrant_client")
 
-from holdfast.pipelines.rag.index import Model, Name  # noqa: E402
-from holdfast.pipelines.rag.index.qdrant import QdrantIndex  # noqa: E402
-from holdfast.pipelines.rag.index.qdrant.edge import EdgePoints  # noqa: E402
-from holdfast.pipelines.rag.index.qdrant.points import Among, Point, Points, QdrantTrouble, space_of  # noqa: E402
-from tests.rag.index.conftest import desk_at  # noqa: E402
-from tests.rag.index.desk import Desk  # noqa: E402
+from holdfast.pipelines.rag.index import Model, Name
+from holdfast.pipelines.rag.index.qdrant import QdrantIndex
+from holdfast.pipelines.rag.index.qdrant.edge import EdgePoints
+from holdfast.pipelines.rag.index.qdrant.points import Among, Point, Points, QdrantTrouble, space_of
+from tests.rag.index.conftest import desk_at
+from tests.rag.index.desk import Desk
 
 EVERYTHING = Among()
 

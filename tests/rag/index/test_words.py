@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.pipelines.rag.index.words import ENOUGH, MANY, Stems, match, words_of
+from holdfast.pipelines.rag.index.words import ENOUGH, MANY, WEIGHED, Stems, match, words_of
 
 
 def asked(counts: Mapping[str, int], *, enough: int = 1) -> list[str]:
@@ -25,13 +25,18 @@ def test_all_words_choose_where_they_are_rare() -> None:
 
 
 def test_the_rarest_words_choose_and_all_rank() -> None:
-    narrow, wide = asked({"common": 90_000, "heron": 10, "stork": 5})
+    narrow, wide = asked({"common": 30_000, "heron": 10, "stork": 5})
     assert narrow == '("stork" OR "heron") AND ("stork" OR "heron" OR "common")'
     assert wide == '"stork" OR "heron" OR "common"'
 
 
 def test_the_rarest_word_chooses_however_common_it_is() -> None:
-    assert asked({"common": 90_000, "often": 80_000})[0] == '("often") AND ("often" OR "common")'
+    assert asked({"common": 30_000, "often": 9_000})[0] == '("often") AND ("often" OR "common")'
+
+
+def test_a_word_that_is_nearly_everywhere_does_not_rank_beside_rarer_ones() -> None:
+    assert asked({"everywhere": WEIGHED, "heron": 10}) == ['"heron"']
+    assert asked({"everywhere": WEIGHED + 1}) == ['"everywhere"']
 
 
 def test_words_choose_until_they_are_in_enough_chunks() -> None:
@@ -45,7 +50,7 @@ def test_a_word_that_no_chunk_has_is_left_out() -> None:
 
 
 def test_of_a_whole_page_the_rarest_words_are_looked_for() -> None:
-    (expression,) = asked({f"w{n}": n + 1 for n in range(70)})
+    (expression,) = asked({f"w{n}": n // 4 + 1 for n in range(70)})
     assert expression.count(" OR ") == MANY - 1
     assert '"w0"' in expression
     assert '"w69"' not in expression

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.pipelines.rag.embedders import Embedder
 from holdfast.pipelines.rag.index import Hit, Index, Model, Stored, Where
-from holdfast.pipelines.rag.index.words import words_of
+from holdfast.pipelines.rag.index.words import WORD, words_of
 
 DEPTH = 100
 """How many chunks each list has before they are made one."""
@@ -64,7 +64,8 @@ class Search:
         chosen = [one for one in best if one is not None]
         stored = self._index.chunks([hit.chunk for hit in chosen])
         places = _places(words), _places(meaning)
-        return [_found(hit, stored[hit.chunk], question, *places) for hit in chosen if hit.chunk in stored]
+        asked = words_of(question)
+        return [_found(hit, stored[hit.chunk], asked, *places) for hit in chosen if hit.chunk in stored]
 
     def _by_meaning(self, question: str, where: Where) -> list[Hit]:
         if self._embedder is None:
@@ -97,8 +98,10 @@ def _places(hits: Sequence[Hit]) -> dict[int, int]:
     return {hit.chunk: place for place, hit in enumerate(hits, 1)}
 
 
-def _found(hit: Hit, stored: Stored, question: str, words: Mapping[int, int], meaning: Mapping[int, int]) -> Found:
-    snippet, marks = snippet_of(stored.text, words_of(question))
+def _found(
+    hit: Hit, stored: Stored, asked: Sequence[str], words: Mapping[int, int], meaning: Mapping[int, int]
+) -> Found:
+    snippet, marks = snippet_of(stored.text, asked)
     return Found(
         score=hit.score,
         collection=stored.name.collection,
@@ -120,7 +123,8 @@ def _found(hit: Hit, stored: Stored, question: str, words: Mapping[int, int], me
 
 def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Gives the stretch of a text that has most of the words, and where they stand in it."""
-    places = [match.span() for match in _beginning_with(words).finditer(text)] if words else []
+    beginnings = _beginnings(words)
+    places = [match.span() for match in WORD.finditer(text) if match.group().lower().startswith(beginnings)]
     start = max(
         (begin for begin, _ in places),
         key=lambda begin: len({text[a:b].lower() for a, b in places if begin <= a and b <= begin + SNIPPET}),
@@ -135,10 +139,9 @@ def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, i
     return flat, tuple((a - start, b - start) for a, b in places if start <= a and b <= end)
 
 
-def _beginning_with(words: Sequence[str]) -> re.Pattern[str]:
-    """Finds words that begin as these do: what full text takes for one word differs at its end."""
-    stems = sorted({word[: max(len(word) - 2, 4)] for word in words}, key=len, reverse=True)
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, stems))})\w*", re.IGNORECASE)
+def _beginnings(words: Sequence[str]) -> tuple[str, ...]:
+    """Gives how words begin that full text takes for one of these: they differ at their ends."""
+    return tuple({word[: max(len(word) - 2, 4)] for word in words})
 
 
 def _back_to_a_word(text: str, place: int) -> int:

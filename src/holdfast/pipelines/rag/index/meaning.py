@@ -15,6 +15,8 @@ from holdfast.pipelines.rag.index import Hit
 
 CANDIDATES = 2000
 ROOM = 1024
+NARROW = np.float32(2.0**112)
+"""How many times smaller `_narrowed` makes numbers."""
 
 
 class Vectors:
@@ -63,7 +65,8 @@ class Vectors:
     ) -> list[Hit]:
         """Finds the nearest vectors: of all, of a collection, or among those of some documents."""
         places = self._candidates(vector, self._seen(collection, among))
-        nearness = self._vectors[places].astype(np.float32) @ vector.astype(np.float32)
+        asked = vector.astype(np.float32) * NARROW
+        nearness = np.einsum("ij,j->i", _narrowed(self._vectors[places]), asked)  # on this thread: @ waits for others
         best = _largest(nearness, limit)
         chosen = places[best]
         columns = self._chunks[chosen], self._documents[chosen], nearness[best]
@@ -112,6 +115,17 @@ class Vectors:
             rows = getattr(self, name)
             rows[: len(stay)] = rows[stay]
         self._count = len(stay)
+
+
+def _narrowed(halves: np.ndarray) -> np.ndarray:
+    """Gives finite halves as floats, NARROW times too small, by moving their bits: six times as fast as a conversion.
+
+    The two keep sign, exponent and fraction in the same order, and count exponents from 112 apart.
+    """
+    bits = halves.view(np.int16).astype(np.int32)  # copies the sign into the upper half
+    bits <<= 13
+    bits &= np.int32(-0x70002000)  # the sign, five bits of exponent and ten of fraction
+    return bits.view(np.float32)
 
 
 def _largest(values: np.ndarray, count: int) -> np.ndarray:

@@ -11,8 +11,11 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-ENOUGH = 3000
+ENOUGH = 1500
 """How many chunks are ranked, if the rarest words choose so few."""
+WEIGHED = 40_000
+"""In how many chunks the words that rank may stand, together. How rare a word is costs a look at every chunk that has
+it, and the more have it the less it tells."""
 MANY = 64
 """How many words of a question are looked for: of a whole page, the rarest."""
 WORD = re.compile(r"\w+")
@@ -175,7 +178,7 @@ def match(
     *,
     enough: int = 1,
 ) -> list[str]:
-    """Gives the expressions that find these words: first one in which the rarest choose, then one of them all.
+    """Gives the expressions that find these words: first one in which the rarest choose, then one of all that rank.
 
     Those that choose stand in `enough` chunks, if all do. There is only the one of all when the rest would choose few
     more, and none when no chunk has any of the words.
@@ -183,22 +186,23 @@ def match(
     counts = count([stem for word in words for stem in stems[word]])
     often = {word: min((counts.get(stem, 0) for stem in stems[word]), default=0) for word in words}
     there = sorted((word for word in words if often[word]), key=lambda word: often[word])[:MANY]
-    choosing = choose(there, often, enough=enough)
-    if len(choosing) == len(there):
-        return [_any(there)] if there else []
-    return [f"({_any(choosing)}) AND ({_any(there)})", _any(there)]
+    choosing = within(ENOUGH, there, often, at_least=enough)
+    ranking = within(WEIGHED, there, often, at_least=max(enough, sum(often[word] for word in choosing)))
+    if len(choosing) == len(ranking):
+        return [_any(ranking)] if ranking else []
+    return [f"({_any(choosing)}) AND ({_any(ranking)})", _any(ranking)]
 
 
-def choose(rarest: Sequence[str], often: Mapping[str, int], *, enough: int) -> list[str]:
-    """Gives the words that choose, of those that were sorted by how often they occur."""
-    choosing: list[str] = []
-    chosen = 0
+def within(most: int, rarest: Sequence[str], often: Mapping[str, int], *, at_least: int) -> list[str]:
+    """Gives the first of some words that stand in so many chunks together: more only to come to `at_least`."""
+    given: list[str] = []
+    together = 0
     for word in rarest:
-        if chosen >= enough and chosen + often[word] > ENOUGH:
+        if together >= at_least and together + often[word] > most:
             break
-        chosen += often[word]
-        choosing.append(word)
-    return choosing
+        together += often[word]
+        given.append(word)
+    return given
 
 
 def _any(words: Sequence[str]) -> str:

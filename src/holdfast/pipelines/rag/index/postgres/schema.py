@@ -61,8 +61,8 @@ def _prepare_pgvector(tx: Tx) -> None:
         installed = tx.execute("select extversion from pg_extension where extname = 'vector'").fetchone()
     if tuple(map(int, installed[0].split(".")[:2])) < OLDEST:
         raise NoPgvector(
-            f"document search needs pgvector 0.8 or later, and this database has {installed[0]}: install a newer one on "
-            "its server, then run: alter extension vector update"
+            f"document search needs pgvector 0.8 or later, and this database has {installed[0]}: install a newer one "
+            "on its server, then run: alter extension vector update"
         )
 
 

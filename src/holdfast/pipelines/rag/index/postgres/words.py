@@ -11,7 +11,7 @@ from math import log
 from typing import Any
 
 from holdfast.pipelines.rag.index.postgres.schema import SQL
-from holdfast.pipelines.rag.index.words import ENOUGH, MANY, choose, words_of
+from holdfast.pipelines.rag.index.words import ENOUGH, MANY, within, words_of
 from holdfast.stores.postgres.connection import Db
 
 
@@ -24,7 +24,7 @@ def expressions(db: Db, question: str, *, enough: int) -> list[dict[str, Any]]:
     if not there:
         return []
     ranking = {"words": [_quoted(word) for word in there], "weights": [_weight(often[word], size) for word in there]}
-    choosing = choose(there, often, enough=enough)
+    choosing = within(ENOUGH, there, often, at_least=enough)
     ways = [choosing] if len(choosing) == len(there) else [choosing, there]
     return [ranking | {"choosing": " | ".join(map(_quoted, words))} for words in ways]
 

@@ -1,8 +1,8 @@
 """An index whose vectors are in Qdrant. Words, and what is seen, stay in the database.
 
 Qdrant takes no part in the database's transactions. So points are put there before a version is shown, and a point that
-is found counts only if the database says that its version is the one that is seen. What a kill leaves behind is found by
-nobody; `publish` of the next version and `sweep` clear it away.
+is found counts only if the database says that its version is the one that is seen. What a kill leaves behind is found
+by nobody; `publish` of the next version and `sweep` clear it away.
 
 The database also remembers vectors by content: it is asked for them when a document is published, and a space of Qdrant
 that was lost can be filled from it.
@@ -96,7 +96,8 @@ class QdrantIndex:
         self._points.close()
 
     def _alive(self, documents: Sequence[int]) -> dict[int, set[int]]:
-        return dict.fromkeys(documents, set[int]()) | self._ground.versions(documents)
+        none: dict[int, set[int]] = {document: set() for document in documents}
+        return none | self._ground.versions(documents)
 
     def _delete_all_but(self, space: str, document: int, versions: set[int]) -> None:
         self._points.delete(space, Among(documents=[document], but_versions=sorted(versions)))

@@ -76,7 +76,7 @@ class EdgePoints:
                 return
 
     def optimize(self) -> None:
-        """Builds the index of vectors of all that was put. Without it every point is compared: it never runs by itself."""
+        """Builds the index of vectors of all that was put. It never runs by itself; till then all are compared."""
         with self._lock:
             for shard in self._shards.values():
                 shard.optimize()
@@ -103,7 +103,7 @@ class EdgePoints:
         if space not in self._shards and (folder / "edge_config.json").exists():
             try:
                 self._shards[space] = edge.EdgeShard.load(str(folder))
-            except Exception as error:  # noqa: BLE001  # the engine raises nothing narrower
+            except Exception as error:  # the engine raises nothing narrower
                 raise QdrantTrouble(_why(folder, error)) from error
         return self._shards.get(space)
 
@@ -141,7 +141,7 @@ def _nobody(among: Among) -> bool:
 def _why(folder: Path, error: Exception) -> str:
     if "WouldBlock" in str(error):
         return (
-            f"{folder} is in use: Qdrant's engine lets only one process in. End the other one, or let both ask a Qdrant "
-            "server"
+            f"{folder} is in use: Qdrant's engine lets only one process in. End the other one, or let both ask a "
+            "Qdrant server"
         )
     return f"Qdrant's engine cannot open {folder}: {error}. Delete the folder, and verify makes its points anew"

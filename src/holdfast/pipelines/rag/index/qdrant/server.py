@@ -82,9 +82,7 @@ class ServerPoints:
     def _create(self, space: str, dimension: int) -> None:
         from qdrant_client import models
 
-        vectors = models.VectorParams(
-            size=dimension, distance=models.Distance.COSINE, datatype=models.Datatype.FLOAT16
-        )
+        vectors = models.VectorParams(size=dimension, distance=models.Distance.COSINE, datatype=models.Datatype.FLOAT16)
         try:
             self._client.create_collection(space, vectors_config=vectors)
         except Exception:

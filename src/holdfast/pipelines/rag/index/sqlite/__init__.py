@@ -13,15 +13,18 @@ from msgspec.structs import asdict, replace
 from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.index import Drawn, Entry, Hit, Model, Name, Place, Stored, Where
+from holdfast.pipelines.rag.index.sqlite.statements import SQL
 from holdfast.pipelines.rag.index.words import Stems, match, words_of
 from holdfast.pipelines.rag.model import Chunk
-from holdfast.stores.queries import load
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from holdfast.pipelines.rag.index.sqlite.loaded import Loaded
+
 HERE = Path(__file__).parent
-SQL = load(HERE / "queries")
+COMMON, STALE = 500, 500
+"""From how many chunks on a word counts as common, and for how many changes that is believed."""
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 
 
@@ -35,7 +38,9 @@ class SqliteIndex:
         self._lock = threading.Lock()
         self._models: dict[Model, int] = {}
         self._stems: Stems | None = None
-        self._vectors: dict[int, _Loaded] = {}
+        self._vectors: dict[int, Loaded] = {}
+        self._common: dict[str, int] = {}
+        self._common_at = 0
 
     def prepare(self, tx: Tx) -> None:
         for statement in (HERE / "schema.sql").read_text().split(";\n"):
@@ -80,7 +85,7 @@ class SqliteIndex:
 
     def show(self, tx: Tx, name: Name, *, model: Model) -> None:
         found = self._find(tx, name)
-        here = {"document_id": found[0] if found else None}
+        here = {"document_id": found[0] if found else 0}
         shown = tx.execute(SQL["show"], here).fetchall()
         if not shown:
             return  # it had no text at all, and no chunk
@@ -161,7 +166,9 @@ class SqliteIndex:
             return []
         with self._lock:
             if number not in self._vectors:
-                self._vectors[number] = _Loaded(number, model.dimension)
+                from holdfast.pipelines.rag.index.sqlite.loaded import Loaded
+
+                self._vectors[number] = Loaded(number, model.dimension)
             loaded = self._vectors[number]
         if where.names_documents:
             return loaded.nearest(self._db, vector, limit=limit, among=self.documents(where))
@@ -214,7 +221,15 @@ class SqliteIndex:
         return row[0] if row else -1
 
     def _occurrences(self, stems: Sequence[str]) -> dict[str, int]:
-        return dict(self._db.execute(SQL["occurrences"], {"terms": encode_json(list(stems))}).fetchall())
+        """Counts the chunks that words stand in. Of common words that is slow, so it is remembered for a while."""
+        ((now,),) = self._db.execute("select coalesce(max(changed), 0) from rag_document").fetchall()
+        if now > self._common_at + STALE:
+            self._common, self._common_at = {}, now
+        common = self._common
+        asked = [stem for stem in stems if stem not in common]
+        counts = dict(self._db.execute(SQL["occurrences"], {"terms": encode_json(asked)}).fetchall())
+        common |= {stem: count for stem, count in counts.items() if count > COMMON}
+        return counts | {stem: common[stem] for stem in stems if stem in common}
 
     def _known_number(self, model: Model) -> int | None:
         if model not in self._models:
@@ -237,48 +252,3 @@ class SqliteIndex:
             with self._lock:
                 self._connections.append(db)
         return db
-
-
-class _Loaded:
-    """The vectors of one model, as far as they were read."""
-
-    def __init__(self, model_id: int, dimension: int) -> None:
-        from holdfast.pipelines.rag.index.meaning import Vectors
-
-        self._model_id = model_id
-        self._vectors = Vectors(dimension)
-        self._since = 0
-        self._lock = threading.Lock()
-
-    def nearest(
-        self,
-        db: sqlite3.Connection,
-        vector: np.ndarray,
-        *,
-        limit: int,
-        collection: int | None = None,
-        among: Sequence[int] | None = None,
-    ) -> list[Hit]:
-        """Reads what changed since the last time, and looks. One thread at a time: what grows may move in memory."""
-        with self._lock:
-            self._catch_up(db)
-            return self._vectors.nearest(vector, limit=limit, collection=collection, among=among)
-
-    def _catch_up(self, db: sqlite3.Connection) -> None:
-        db.execute("begin")
-        try:
-            changed = db.execute(SQL["changed"], {"since": self._since}).fetchall()
-            if changed:
-                self._read(db, [row[0] for row in changed])
-                self._since = changed[-1][1]
-        finally:
-            db.execute("rollback")
-
-    def _read(self, db: sqlite3.Connection, documents: Sequence[int]) -> None:
-        asked: dict[str, Any] = {"model_id": self._model_id}
-        if self._since:
-            self._vectors.drop(documents)
-            asked["documents"] = encode_json(list(documents))
-        rows = db.execute(SQL["meanings"].asking(asked), asked)
-        while some := rows.fetchmany(10_000):
-            self._vectors.add(*zip(*some, strict=True))
