@@ -1,6 +1,6 @@
 -- The chunks that fit some words best, of what is seen: each word counts by its rarity, and less each time it is repeated.
 with chosen as materialized (
-  select c.id, c.document_id, c.words, length(c.text) as long
+  select c.id, c.document_id, c.words || '' as words, c.stop - c.start as long  -- unpacked once, not for every word
     from rag_chunk c
     join rag_document d on d.id = c.document_id and d.version = c.version
    where c.words @@ %(choosing)s::tsquery
