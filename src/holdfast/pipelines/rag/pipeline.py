@@ -168,6 +168,7 @@ def _index(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) ->
         attached = next((page.attachments for page in doc.each(pages)), ())
         if attached and parts.submit is not None:
             parts.submit(doc, attached)
+        index.publish(_name(doc), model=_model(embedder))
         return doc.reader.extent(chunks.name)
 
     @publish.effect

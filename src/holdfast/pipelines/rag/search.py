@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -11,12 +10,12 @@ from msgspec import Struct
 
 from holdfast.pipelines.rag.embedders import Embedder
 from holdfast.pipelines.rag.index import Hit, Index, Model, Stored, Where
-from holdfast.pipelines.rag.index.words import words_of
+from holdfast.pipelines.rag.index.words import WORD, words_of
 
-DEPTH = 100
+DEPTH = 200
 """How many chunks each list has before they are made one."""
-FLAT = 60
-"""How little the very first places count for more than the next ones."""
+MEANING = 0.55
+"""How much meaning counts beside words."""
 EVERYWHERE = Where()
 By = Literal["words", "meaning"]
 SNIPPET = 240
@@ -71,7 +70,8 @@ class Search:
         chosen = [one for one in best if one is not None]
         stored = self._index.chunks([hit.chunk for hit in chosen])
         places = _places(words), _places(meaning)
-        return [_found(hit, stored[hit.chunk], question, *places) for hit in chosen if hit.chunk in stored]
+        asked = words_of(question)
+        return [_found(hit, stored[hit.chunk], asked, *places) for hit in chosen if hit.chunk in stored]
 
     def _by_meaning(self, question: str, where: Where) -> list[Hit]:
         if self._embedder is None:
@@ -81,15 +81,26 @@ class Search:
         return self._index.by_meaning(model, vector, where, limit=DEPTH)
 
 
-def fuse(*lists: Sequence[Hit]) -> list[Hit]:
-    """Makes one list of several, by the places that chunks have in each: scores of different kinds do not compare."""
+def fuse(words: Sequence[Hit], meaning: Sequence[Hit]) -> list[Hit]:
+    """Makes one list of two. Scores of different kinds do not compare; how far each is from the best of its list does.
+
+    On SciFact and Cranfield this was better than counting places.
+    """
     scores: Counter[int] = Counter()
     documents: dict[int, int] = {}
-    for hits in lists:
-        for place, hit in enumerate(hits):
-            scores[hit.chunk] += 1 / (FLAT + place + 1)  # type: ignore[assignment]
+    for hits, weight in ((words, 1 - MEANING), (meaning, MEANING)):
+        for hit, nearness in zip(hits, _spread(hits), strict=True):
+            scores[hit.chunk] += weight * nearness  # type: ignore[assignment]
             documents[hit.chunk] = hit.document
     return [Hit(chunk, documents[chunk], score) for chunk, score in scores.most_common()]
+
+
+def _spread(hits: Sequence[Hit]) -> list[float]:
+    """Gives scores from 1, for the best of a list, to 0, for its last."""
+    if not hits:
+        return []
+    best, last = hits[0].score, hits[-1].score
+    return [(hit.score - last) / (best - last) if best > last else 1.0 for hit in hits]
 
 
 def _at_most(each: int | None, hits: Sequence[Hit]) -> Iterator[Hit]:
@@ -104,8 +115,10 @@ def _places(hits: Sequence[Hit]) -> dict[int, int]:
     return {hit.chunk: place for place, hit in enumerate(hits, 1)}
 
 
-def _found(hit: Hit, stored: Stored, question: str, words: Mapping[int, int], meaning: Mapping[int, int]) -> Found:
-    snippet, marks = snippet_of(stored.text, words_of(question))
+def _found(
+    hit: Hit, stored: Stored, asked: Sequence[str], words: Mapping[int, int], meaning: Mapping[int, int]
+) -> Found:
+    snippet, marks = snippet_of(stored.text, asked)
     return Found(
         score=hit.score,
         collection=stored.name.collection,
@@ -128,7 +141,8 @@ def _found(hit: Hit, stored: Stored, question: str, words: Mapping[int, int], me
 def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Gives the stretch of a text that has most of the words, on one line, and where they stand in it."""
     text = " ".join(text.split())
-    places = [match.span() for match in _beginning_with(words).finditer(text)] if words else []
+    beginnings = _beginnings(words)
+    places = [match.span() for match in WORD.finditer(text) if match.group().lower().startswith(beginnings)]
     start = max(
         (begin for begin, _ in places),
         key=lambda begin: len({text[a:b].lower() for a, b in places if begin <= a and b <= begin + SNIPPET}),
@@ -141,10 +155,9 @@ def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, i
     return text[start:end].rstrip(), tuple((a - start, b - start) for a, b in places if start <= a and b <= end)
 
 
-def _beginning_with(words: Sequence[str]) -> re.Pattern[str]:
-    """Finds words that begin as these do: what full text takes for one word differs at its end."""
-    stems = sorted({word[: max(len(word) - 2, 4)] for word in words}, key=len, reverse=True)
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, stems))})\w*", re.IGNORECASE)
+def _beginnings(words: Sequence[str]) -> tuple[str, ...]:
+    """Gives how words begin that full text takes for one of these: they differ at their ends."""
+    return tuple({word[: max(len(word) - 2, 4)] for word in words})
 
 
 def _back_to_a_word(text: str, place: int) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from holdfast.core.codec import encode_json
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.model import About, Chunk
 from holdfast.stores.protocol import Store
@@ -58,9 +59,15 @@ class Where(Struct, frozen=True, kw_only=True):
         return any((self.source, self.key, self.path, self.kind, self.metadata))
 
     def asked(self) -> dict[str, Any]:
-        """Gives what is asked for, by name."""
-        asked = {name: getattr(self, name) for name in ("collection", "source", "key", "path", "kind", "metadata")}
-        return {name: value for name, value in asked.items() if value}
+        """Gives what is asked for, by name. What no database can keep, and no document be called, finds nothing."""
+        asked = {name: getattr(self, name) for name in ("collection", "source", "key", "path", "kind")}
+        told = {name: plain(value) for name, value in asked.items() if value}
+        return told | {"metadata": plain(encode_json(self.metadata))} if self.metadata else told
+
+
+def plain(text: str) -> str:
+    """Gives a text in which what no database keeps, NUL and halves of characters, is replaced, one for one."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
 
 
 class Hit(Struct, frozen=True):
@@ -85,7 +92,10 @@ class Stored(Struct, frozen=True):
 
 
 class Index(Protocol):
-    """An index of document search. Reading sees only versions that are complete."""
+    """An index of document search. Reading sees only versions that are complete.
+
+    A verb that is handed a transaction is part of it: rolled back, it leaves nothing.
+    """
 
     def prepare(self, tx: Tx) -> None:
         """Makes its tables where they are missing."""
@@ -99,6 +109,12 @@ class Index(Protocol):
     def remember(self, tx: Tx, model: Model, vectors: Mapping[bytes, bytes]) -> None:
         """Remembers vectors by the hashes of their contents: little-endian halves."""
 
+    def publish(self, name: Name, *, model: Model) -> None:
+        """Brings the vectors of the version that was chunked last to where they are searched, if that is elsewhere.
+
+        To be called before the transaction that shows the version, and again after a kill: nothing is seen by it.
+        """
+
     def show(self, tx: Tx, name: Name, *, model: Model) -> None:
         """Lets searches see the version that was chunked last, by words and by meaning, in place of any other."""
 
@@ -106,7 +122,7 @@ class Index(Protocol):
         """Takes a document out."""
 
     def rename(self, tx: Tx, name: Name, *, to: str) -> None:
-        """Has a document go by another key."""
+        """Has a document go by another key. What went by that key before is forgotten."""
 
     def holds(self, name: Name, *, model: Model, chunks: int) -> bool:
         """Answers whether all chunks of a document are there and seen."""
@@ -127,10 +143,45 @@ class Index(Protocol):
         """Lets go of connections and memory."""
 
 
-def index_of(store: Store) -> Index:
+Place = tuple[int, int, int]
+"""Where a chunk stands, for ever: the number of its document, its version, and its position in that."""
+
+
+class Drawn(Struct, frozen=True):
+    """The version of a document that was chunked last: of each chunk its position, its page and its vector."""
+
+    document: int
+    version: int
+    chunks: Sequence[tuple[int, int, bytes]]
+
+
+class Ground(Index, Protocol):
+    """An index in a database, on which one stands that has its vectors elsewhere: the database says what is seen."""
+
+    def number(self, name: Name) -> int | None:
+        """Gives the number of a document."""
+
+    def drawn(self, name: Name, *, model: Model) -> Drawn | None:
+        """Gives the version that was chunked last, with the vectors that are known. None: there is none."""
+
+    def seen(self, model: Model, places: Sequence[Place]) -> dict[Place, int]:
+        """Gives the numbers of the chunks at these places, of those that are seen by their meaning."""
+
+    def versions(self, documents: Sequence[int]) -> dict[int, set[int]]:
+        """Gives the versions of documents that are seen, or are to be seen next."""
+
+    def documents(self, where: Where) -> list[int]:
+        """Gives the documents that a question is about."""
+
+
+def index_of(store: Store) -> Ground:
     """Gives the index that lives in a store's own database."""
     if store.url.startswith("sqlite"):
         from holdfast.pipelines.rag.index.sqlite import SqliteIndex
 
         return SqliteIndex(store.url)
+    if store.url.startswith("postgres"):
+        from holdfast.pipelines.rag.index.postgres import PostgresIndex
+
+        return PostgresIndex(store.url)
     raise ValueError(f"there is no index for {store.url}")

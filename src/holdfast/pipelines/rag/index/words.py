@@ -9,8 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-ENOUGH = 3000
+ENOUGH = 1500
 """How many chunks are ranked, if the rarest words choose so few."""
+WEIGHED = 40_000
+"""In how many chunks the words that rank may stand, together. How rare a word is costs a look at every chunk that has
+it, and the more have it the less it tells."""
+MANY = 64
+"""How many words of a question are looked for: of a whole page, the rarest."""
 WORD = re.compile(r"\w+")
 STOP = frozenset(
     [
@@ -144,24 +149,37 @@ def words_of(question: str) -> list[str]:
 
 
 def match(
-    words: Sequence[str], stems: Mapping[str, Sequence[str]], count: Callable[[Sequence[str]], Mapping[str, int]]
-) -> str | None:
-    """Gives the expression that finds these words; None when no chunk has any of them."""
+    words: Sequence[str],
+    stems: Mapping[str, Sequence[str]],
+    count: Callable[[Sequence[str]], Mapping[str, int]],
+    *,
+    enough: int = 1,
+) -> list[str]:
+    """Gives the expressions that find these words: first one in which the rarest choose, then one of all that rank.
+
+    Those that choose stand in `enough` chunks, if all do. There is only the one of all when the rest would choose few
+    more, and none when no chunk has any of the words.
+    """
     counts = count([stem for word in words for stem in stems[word]])
     often = {word: min((counts.get(stem, 0) for stem in stems[word]), default=0) for word in words}
-    there = sorted((word for word in words if often[word]), key=lambda word: often[word])
-    if not there:
-        return None
-    choosing = [there[0]]
-    chosen = often[there[0]]
-    for word in there[1:]:
-        chosen += often[word]
-        if chosen > ENOUGH:
+    there = sorted((word for word in words if often[word]), key=lambda word: often[word])[:MANY]
+    choosing = within(ENOUGH, there, often, at_least=enough)
+    ranking = within(WEIGHED, there, often, at_least=max(enough, sum(often[word] for word in choosing)))
+    if len(choosing) == len(ranking):
+        return [_any(ranking)] if ranking else []
+    return [f"({_any(choosing)}) AND ({_any(ranking)})", _any(ranking)]
+
+
+def within(most: int, rarest: Sequence[str], often: Mapping[str, int], *, at_least: int) -> list[str]:
+    """Gives the first of some words that stand in so many chunks together: more only to come to `at_least`."""
+    given: list[str] = []
+    together = 0
+    for word in rarest:
+        if together >= at_least and together + often[word] > most:
             break
-        choosing.append(word)
-    if len(choosing) == len(there):
-        return _any(there)
-    return f"({_any(choosing)}) AND ({_any(there)})"
+        together += often[word]
+        given.append(word)
+    return given
 
 
 def _any(words: Sequence[str]) -> str:

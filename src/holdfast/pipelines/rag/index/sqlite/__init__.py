@@ -12,17 +12,20 @@ from msgspec.structs import asdict, replace
 
 from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.moves import Tx
-from holdfast.pipelines.rag.index import Entry, Hit, Model, Name, Stored, Where
+from holdfast.pipelines.rag.index import Drawn, Entry, Hit, Model, Name, Place, Stored, Where
+from holdfast.pipelines.rag.index.sqlite.statements import SQL
 from holdfast.pipelines.rag.index.sqlite.stems import Stems
 from holdfast.pipelines.rag.index.words import match, words_of
 from holdfast.pipelines.rag.model import Chunk
-from holdfast.stores.queries import load
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from holdfast.pipelines.rag.index.sqlite.loaded import Loaded
+
 HERE = Path(__file__).parent
-SQL = load(HERE / "queries")
+COMMON, STALE = 500, 500
+"""From how many chunks on a word counts as common, and for how many changes that is believed."""
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 
 
@@ -36,7 +39,9 @@ class SqliteIndex:
         self._lock = threading.Lock()
         self._models: dict[Model, int] = {}
         self._stems: Stems | None = None
-        self._vectors: dict[int, _Loaded] = {}
+        self._vectors: dict[int, Loaded] = {}
+        self._common: dict[str, int] = {}
+        self._common_at = 0
 
     def prepare(self, tx: Tx) -> None:
         for statement in (HERE / "schema.sql").read_text().split(";\n"):
@@ -68,22 +73,26 @@ class SqliteIndex:
         if entry.about is None:
             document_id: int = self._find(tx, entry.name)[0]
             return document_id
-        entered = asdict(entry.name) | asdict(entry.about) | {"metadata": encode_json(entry.metadata)}
-        ((document_id,),) = tx.execute(SQL["enter"], entered).fetchall()
+        coming = encode_json(asdict(entry.about) | {"metadata": entry.metadata, "version": entry.version})
+        ((document_id,),) = tx.execute(SQL["enter"], asdict(entry.name) | {"coming": coming}).fetchall()
         return document_id
 
     def remember(self, tx: Tx, model: Model, vectors: Mapping[bytes, bytes]) -> None:
         number = self._number(tx, model)
         tx.executemany(SQL["remember"], [(number, content, vector) for content, vector in vectors.items()])
 
+    def publish(self, name: Name, *, model: Model) -> None:
+        pass  # the vectors are searched where they are remembered
+
     def show(self, tx: Tx, name: Name, *, model: Model) -> None:
         found = self._find(tx, name)
-        if found is None:
+        here = {"document_id": found[0] if found else 0}
+        shown = tx.execute(SQL["show"], here).fetchall()
+        if not shown:
             return  # it had no text at all, and no chunk
-        here = {"document_id": found[0]}
-        ((version,),) = tx.execute(SQL["show"], here).fetchall()
+        ((version,),) = shown
         tx.execute(SQL["mean"], here | {"model_id": self._number(tx, model), "version": version})
-        self._drop_all_but(tx, found[0], version)
+        self._drop_all_but(tx, here["document_id"], version)
 
     def forget(self, tx: Tx, name: Name) -> None:
         found = self._find(tx, name)
@@ -95,13 +104,11 @@ class SqliteIndex:
         self._drop_all_but(tx, found[0], None)
 
     def rename(self, tx: Tx, name: Name, *, to: str) -> None:
-        if self._find(tx, name) is None:
+        found = self._find(tx, name)
+        if found is None or to == name.key:
             return
-        if taken := self._find(tx, replace(name, key=to)):
-            self.forget(tx, replace(name, key=to))
-            tx.execute(SQL["make_way"], {"document_id": taken[0]})
-        named = {"collection": name.collection, "source": name.source, "old": name.key, "new": to}
-        tx.execute(SQL["rename"], named)
+        self.forget(tx, replace(name, key=to))
+        tx.execute(SQL["rename"], {"document_id": found[0], "key": to})
 
     def _find(self, tx: Tx, name: Name) -> Any:
         return tx.execute(SQL["find"], asdict(name)).fetchone()
@@ -139,29 +146,40 @@ class SqliteIndex:
         return bool(self._db.execute(SQL["complete"], asked).fetchone()[0])
 
     def by_words(self, question: str, where: Where, *, limit: int) -> list[Hit]:
+        asked: dict[str, Any] = {"limit": limit}
+        if where.names_documents:
+            asked["documents"] = encode_json(self.documents(where))
+        elif where.collection:
+            asked |= where.asked()
+        hits: list[Hit] = []
+        for expression in self._expressions(question, enough=limit):
+            rows = self._db.execute(SQL["by_words"].asking(asked), asked | {"words": expression}).fetchall()
+            hits = [Hit(*row) for row in rows]
+            if len(hits) == limit or len(asked) == 1:
+                break  # else the rare words may all stand in what was not asked about
+        return hits
+
+    def _expressions(self, question: str, *, enough: int) -> list[str]:
         words = words_of(question)
         if self._stems is None:
             self._stems = Stems(TOKENIZER)
-        expression = match(words, self._stems.of(words), self._occurrences)
-        if expression is None:
-            return []
-        asked: dict[str, Any] = {"words": expression, "limit": limit}
-        if where.names_documents:
-            asked["documents"] = encode_json(self._documents(where))
-        elif where.collection:
-            asked["collection"] = where.collection
-        return [Hit(*row) for row in self._db.execute(SQL["by_words"].asking(asked), asked).fetchall()]
+        return match(words, self._stems.of(words), self._occurrences, enough=enough)
 
     def by_meaning(self, model: Model, vector: np.ndarray, where: Where, *, limit: int) -> list[Hit]:
         number = self._known_number(model)
         if number is None:
             return []
-        among = self._documents(where) if where.asked() else None
         with self._lock:
             if number not in self._vectors:
-                self._vectors[number] = _Loaded(number, model.dimension)
+                from holdfast.pipelines.rag.index.sqlite.loaded import Loaded
+
+                self._vectors[number] = Loaded(number, model.dimension)
             loaded = self._vectors[number]
-        return loaded.nearest(self._db, vector, limit=limit, among=among)
+        if where.names_documents:
+            return loaded.nearest(self._db, vector, limit=limit, among=self.documents(where))
+        if where.collection:
+            return loaded.nearest(self._db, vector, limit=limit, collection=self._collection(where))
+        return loaded.nearest(self._db, vector, limit=limit)
 
     def chunks(self, numbers: Sequence[int]) -> dict[int, Stored]:
         rows = self._db.execute(SQL["chunks"], {"ids": encode_json(list(numbers))}).fetchall()
@@ -178,14 +196,45 @@ class SqliteIndex:
             self._vectors.clear()
             self._reading = threading.local()
 
-    def _documents(self, where: Where) -> list[int]:
+    # for what stands on it
+
+    def number(self, name: Name) -> int | None:
+        found = self._db.execute(SQL["find"], asdict(name)).fetchone()
+        return found[0] if found else None
+
+    def drawn(self, name: Name, *, model: Model) -> Drawn | None:
+        found = self._db.execute(SQL["find"], asdict(name)).fetchone()
+        if found is None or found[2] is None:
+            return None
+        asked = {"document_id": found[0], "model_id": self._known_number(model)}
+        return Drawn(found[0], found[2], self._db.execute(SQL["drawn"], asked).fetchall())
+
+    def seen(self, model: Model, places: Sequence[Place]) -> dict[Place, int]:
+        asked = {"model_id": self._known_number(model), "places": encode_json(places)}
+        return {(*place,): number for *place, number in self._db.execute(SQL["seen"], asked).fetchall()}
+
+    def versions(self, documents: Sequence[int]) -> dict[int, set[int]]:
+        rows = self._db.execute(SQL["versions"], {"documents": encode_json(list(documents))}).fetchall()
+        return {number: {one for one in alive if one is not None} for number, *alive in rows}
+
+    def documents(self, where: Where) -> list[int]:
         asked = where.asked()
-        if "metadata" in asked:
-            asked["metadata"] = encode_json(asked["metadata"])
         return [row[0] for row in self._db.execute(SQL["allowed"].asking(asked), asked).fetchall()]
 
+    def _collection(self, where: Where) -> int:
+        row = self._db.execute("select id from rag_collection where name = :collection", where.asked()).fetchone()
+        return row[0] if row else -1
+
     def _occurrences(self, stems: Sequence[str]) -> dict[str, int]:
-        return dict(self._db.execute(SQL["occurrences"], {"terms": encode_json(list(stems))}).fetchall())
+        """Counts the chunks that words stand in. Of common words that is slow, so it is remembered for a while."""
+        ((now,),) = self._db.execute("select coalesce(max(changed), 0) from rag_document").fetchall()
+        if now > self._common_at + STALE:
+            self._common, self._common_at = {}, now
+        common = self._common
+        asked = [stem for stem in stems if stem not in common]
+        counts = dict(self._db.execute(SQL["occurrences"], {"terms": encode_json(asked)}).fetchall())
+        common |= {stem: count for stem, count in counts.items() if count > COMMON}
+        return counts | {stem: common[stem] for stem in stems if stem in common}
 
     def _known_number(self, model: Model) -> int | None:
         if model not in self._models:
@@ -208,42 +257,3 @@ class SqliteIndex:
             with self._lock:
                 self._connections.append(db)
         return db
-
-
-class _Loaded:
-    """The vectors of one model, as far as they were read."""
-
-    def __init__(self, model_id: int, dimension: int) -> None:
-        from holdfast.pipelines.rag.index.meaning import Vectors
-
-        self._model_id = model_id
-        self._vectors = Vectors(dimension)
-        self._since = 0
-        self._lock = threading.Lock()
-
-    def nearest(
-        self, db: sqlite3.Connection, vector: np.ndarray, *, limit: int, among: Sequence[int] | None
-    ) -> list[Hit]:
-        """Reads what changed since the last time, and looks. One thread at a time: what grows may move in memory."""
-        with self._lock:
-            self._catch_up(db)
-            return self._vectors.nearest(vector, limit=limit, among=among)
-
-    def _catch_up(self, db: sqlite3.Connection) -> None:
-        db.execute("begin")
-        try:
-            changed = db.execute(SQL["changed"], {"since": self._since}).fetchall()
-            if changed:
-                self._read(db, [row[0] for row in changed])
-                self._since = changed[-1][1]
-        finally:
-            db.execute("rollback")
-
-    def _read(self, db: sqlite3.Connection, documents: Sequence[int]) -> None:
-        asked: dict[str, Any] = {"model_id": self._model_id}
-        if self._since:
-            self._vectors.drop(documents)
-            asked["documents"] = encode_json(list(documents))
-        rows = db.execute(SQL["meanings"].asking(asked), asked)
-        while some := rows.fetchmany(10_000):
-            self._vectors.add(*zip(*some, strict=True))

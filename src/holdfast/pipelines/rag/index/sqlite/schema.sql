@@ -23,10 +23,11 @@ create table if not exists rag_document (
   id integer primary key,
   collection_id integer not null references rag_collection (id),
   source text not null,
-  key text not null,
+  key text,                             -- null: it was forgotten
   kind text not null default '',
   title text not null default '',
   metadata text not null default '{}',
+  coming text,                          -- kind, title and metadata of the version that is being made, and its number
   version integer,                      -- what searches see; null: nothing
   chunked integer,                      -- the latest version that is complete in words
   changed integer not null,             -- grows with every change that searches have to learn

@@ -8,4 +8,4 @@ select d.id
    and d.key = :key -- if key
    and d.key glob :path -- if path
    and d.kind = :kind -- if kind
-   and not exists (select 1 from json_each(:metadata) w where json_extract(d.metadata, '$."' || w.key || '"') is not w.value) -- if metadata
+   and not exists (select 1 from json_each(:metadata) w where w.value is not (select h.value from json_each(d.metadata) h where h.key = w.key)) -- if metadata

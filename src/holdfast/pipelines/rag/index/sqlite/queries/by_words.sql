@@ -6,5 +6,5 @@ select c.id, c.document_id, -bm25(rag_words, 1.0, 0.5) as score
  where rag_words match :words
    and d.collection_id = (select id from rag_collection where name = :collection) -- if collection
    and d.id in (select value from json_each(:documents)) -- if documents
- order by rank
+ order by score desc
  limit :limit

@@ -1,5 +1,5 @@
 -- The vectors of chunks that are seen.
-select c.id, c.document_id, v.vector
+select c.id, c.document_id, d.collection_id, v.vector
   from rag_document d
   join rag_meaning m on m.document_id = d.id and m.model_id = :model_id and m.version = d.version
   join rag_chunk c on c.document_id = d.id and c.version = d.version

@@ -1,0 +1,2 @@
+-- A document is gone.
+delete from rag_document where id = %(document_id)s

@@ -1,0 +1,101 @@
+"""What is asked of Qdrant, be it a server or the engine in this process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Protocol
+from uuid import UUID, uuid5
+
+from msgspec import Struct
+
+from holdfast.core.errors import HoldfastError
+from holdfast.pipelines.rag.index import Model, Name, Place
+
+INDEXED = {"collection": "keyword", "document": "integer"}
+"""What points are looked up by, besides their vectors."""
+EVERY = 500
+"""How many points go into one request."""
+_OURS = UUID("3c6a5f0e-6f5e-5d2b-9f43-0c1f7d1f2b7a")
+
+
+class QdrantTrouble(HoldfastError):
+    """Qdrant cannot be used. The message says why, and what to do."""
+
+
+class Point(Struct, frozen=True, kw_only=True):
+    """A vector and where its chunk stands. `name` is what the document was called when the point was made."""
+
+    name: Name
+    place: Place
+    page: int
+    vector: list[float]
+
+    @property
+    def id(self) -> str:
+        """Its identity, which is the same however often it is made.
+
+        It has the document's number and not its key: a document that is renamed keeps its points, and another one that
+        then comes under the old key has points of its own.
+        """
+        return str(uuid5(_OURS, "/".join((self.name.collection, *map(str, self.place)))))
+
+    @property
+    def payload(self) -> dict[str, str | int]:
+        """What is kept with the vector."""
+        document, version, position = self.place
+        return {
+            "collection": self.name.collection,
+            "source": self.name.source,
+            "key": self.name.key,
+            "document": document,
+            "version": version,
+            "position": position,
+            "page": self.page,
+        }
+
+
+class Among(Struct, frozen=True, kw_only=True):
+    """Which points are meant: nothing said means all."""
+
+    collection: str | None = None
+    documents: Sequence[int] | None = None
+    version: int | None = None
+    but_versions: Sequence[int] = ()
+
+
+class Points(Protocol):
+    """Where points are kept, in a space for each model."""
+
+    def prepare(self, space: str, dimension: int) -> None:
+        """Makes a space, with its indexes, unless it is there."""
+
+    def put(self, space: str, points: Sequence[Point]) -> None:
+        """Keeps points. When it returns, they are durable and found."""
+
+    def nearest(self, space: str, vector: list[float], among: Among, *, limit: int) -> list[tuple[Place, float]]:
+        """Finds the nearest points, the nearest first. In a space that is not there, there are none."""
+
+    def count(self, space: str, among: Among) -> int:
+        """Counts points."""
+
+    def delete(self, space: str, among: Among) -> None:
+        """Deletes points."""
+
+    def each(self, space: str) -> Iterator[Place]:
+        """Gives the places of all points."""
+
+    def close(self) -> None:
+        """Lets go of Qdrant."""
+
+
+def space_of(prefix: str, model: Model) -> str:
+    """Gives the name of a model's space: readable, and another for every other model."""
+    mark = blake2b(model.name.encode(), digest_size=4).hexdigest()
+    return f"{prefix}-{re.sub(r'[^A-Za-z0-9.-]+', '-', model.name)[:60]}-{mark}"
+
+
+def place_of(payload: dict[str, int]) -> Place:
+    """Gives the place that a payload tells."""
+    return payload["document"], payload["version"], payload["position"]
