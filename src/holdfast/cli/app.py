@@ -29,6 +29,7 @@ from holdfast.cli.review import review
 from holdfast.cli.run import run
 from holdfast.cli.seal import seal
 from holdfast.cli.search import search
+from holdfast.cli.serve import serve
 from holdfast.cli.show import show
 from holdfast.cli.status import status
 from holdfast.cli.submit import submit
@@ -89,7 +90,7 @@ def app() -> None:
 
 
 COMMANDS = (
-    *(ingest, watch, search, collection),
+    *(ingest, watch, search, serve, collection),
     *(plan, check, run, submit, work, status, show, explain),
     *(dead, review, orphans, cancel, pause, resume, priority, rewind),
     *(verify, seal, reconcile, close, cleanup),
