@@ -97,8 +97,10 @@ class _Served:
         given = [(name, value) for name, value in request.query_params.multi_items() if value.strip()]
         asked = Asked(dict(given).get("q", ""), dict(given).get("collection", ""))
 
+        names: list[str] = []
+
         def answer() -> Response:
-            names = self._shelves.names()
+            names.extend(self._shelves.names())
             chosen = asked.collection or (DEFAULT if DEFAULT in names else next(iter(names), ""))
             seen = Asked(asked.question, chosen)
             if not asked.question:
@@ -108,7 +110,7 @@ class _Served:
             return HTMLResponse(page(seen, names, self._shelves.search(chosen, how.pop("question"), **how).found))
 
         def refuse(status: int, sentence: str) -> Response:
-            return HTMLResponse(page(asked, [asked.collection or DEFAULT], sentence=sentence), status_code=status)
+            return HTMLResponse(page(asked, names, sentence=sentence), status_code=status)
 
         return await self._answered(answer, refuse)
 

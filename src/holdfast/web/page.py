@@ -63,7 +63,8 @@ def _form(asked: Asked, collections: Sequence[str]) -> str:
     return (
         '<form action="/" method="get" role="search">'
         f'<input type="search" name="q" value="{escape(asked.question)}" aria-label="Question" '
-        'placeholder="What do the documents say about …" maxlength="2000" autofocus required>'
+        'placeholder="What do the documents say about …" maxlength="2000" required'
+        f"{'' if asked.question else ' autofocus'}>"
         f'<select name="collection" aria-label="Collection">{options}</select><button>Search</button></form>'
     )
 
