@@ -79,14 +79,14 @@ def test_nothing_found_is_said(client: TestClient) -> None:
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
 @pytest.mark.parametrize("width", [390, 1000])
-def test_a_browser_without_scripts_shows_the_answers(shelves: Shelves, tmp_path: Path, width: int) -> None:
+def test_a_browser_shows_the_answers_with_their_words_marked(shelves: Shelves, tmp_path: Path, width: int) -> None:
     from PIL import Image
 
     picture = tmp_path / "page.png"
     with serving(search_app(shelves, names=HERE), "127.0.0.1", 0) as served:
         browser = [
             *(str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"),
-            *("--blink-settings=scriptEnabled=false", f"--window-size={width},700", f"--screenshot={picture}"),
+            *(f"--window-size={width},700", f"--screenshot={picture}"),
             f"http://127.0.0.1:{served.port}/?q=anchor+in+sand",
         ]
         subprocess.run(browser, capture_output=True, timeout=100, check=True)
