@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -58,11 +59,24 @@ def serving(app: ASGIApp, host: str, port: int) -> Iterator[Serving]:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    bare = host.strip("[]")
+    """Listens. The protocol is named, since asyncio sends at once only on sockets that say they are TCP."""
     try:
-        family, *_, address = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        return socket.create_server(address[:2], family=family)
+        family, kind, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, socket.IPPROTO_TCP)
     except (OSError, UnicodeError) as error:
-        raise HoldfastError(
-            f"search cannot be served at {host}:{port}: {error}; name another address, or end what is there"
-        ) from error
+        raise _refused(host, port, error) from error
+    try:
+        if os.name == "posix":  # elsewhere it would let two servers have one port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise _refused(host, port, error) from error
+    return listener
+
+
+def _refused(host: str, port: int, error: Exception) -> HoldfastError:
+    return HoldfastError(
+        f"search cannot be served at {host}:{port}: {error}; name another address, or end what is there"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -144,6 +143,8 @@ class Shelves:
 @contextmanager
 def _in_our_words() -> Iterator[None]:
     """Makes trouble of the store out of what an index in its database raises."""
+    import sqlite3
+
     try:
         yield
     except sqlite3.Error as error:
