@@ -39,6 +39,7 @@ docs: setup ## write docs/reference/ anew from the code
 lock: ## resolve the dependencies anew (needs uv)
 	printf 'hatchling\neditables\n' | $(COMPILE) pyproject.toml - --all-extras --group dev -o requirements.lock > /dev/null
 	printf 'hatchling\neditables\n' | $(COMPILE) pyproject.toml - -c requirements.lock -o requirements-run.lock > /dev/null
+	printf 'hatchling\neditables\n' | $(COMPILE) pyproject.toml - --extra rag --extra web -c requirements.lock -o requirements-rag.lock > /dev/null
 
 bench: setup ## measure throughput, kills and memory, beside the peers (long; not a test; ARGS=--quick)
 	$(BIN)/python bench/run.py $(ARGS)

@@ -13,6 +13,7 @@ from tests.cli.conftest import Run
 
 def test_the_commands_are_those_that_were_promised() -> None:
     assert " ".join(app.commands) == (
+        "ingest watch search serve collection "
         "plan check run submit work status show explain "
         "dead review orphans cancel pause resume priority rewind "
         "verify seal reconcile close cleanup "

@@ -29,10 +29,12 @@ from holdfast.cli.review import review
 from holdfast.cli.run import run
 from holdfast.cli.seal import seal
 from holdfast.cli.search import search
+from holdfast.cli.serve import serve
 from holdfast.cli.show import show
 from holdfast.cli.status import status
 from holdfast.cli.submit import submit
 from holdfast.cli.verify import verify
+from holdfast.cli.watch import watch
 from holdfast.cli.work import work
 from holdfast.core.errors import HoldfastError, StoreError
 
@@ -47,7 +49,7 @@ class App(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            if ctx.invoked_subcommand in ("ingest", "run", "submit", "work", "close"):
+            if ctx.invoked_subcommand in ("ingest", "watch", "run", "submit", "work", "close"):
                 say_how_to_go_on(ctx.obj)
             raise StoppedAtOnce from interrupt
         except HoldfastError as error:
@@ -68,6 +70,7 @@ def app() -> None:
     \b
       holdfast ingest ./contracts       make a folder searchable; Ctrl-C any time, and again to go on
       holdfast search "notice period"   what the documents say about it, and where
+      holdfast watch ./contracts        keep it searchable while files come and go
       holdfast run papers.py ./pdfs     submit a folder and work until all is done; Ctrl-C any time
       holdfast run papers.py            go on where it stopped
       holdfast status                   count what is there
@@ -87,7 +90,7 @@ def app() -> None:
 
 
 COMMANDS = (
-    *(ingest, search, collection),
+    *(ingest, watch, search, serve, collection),
     *(plan, check, run, submit, work, status, show, explain),
     *(dead, review, orphans, cancel, pause, resume, priority, rewind),
     *(verify, seal, reconcile, close, cleanup),

@@ -14,8 +14,9 @@ from holdfast.cli.stores import store_that_exists, store_that_lasts
 from holdfast.cli.words import count, table
 from holdfast.pipelines.rag.collections import Collection, Settings
 from holdfast.pipelines.rag.library import Library
+from holdfast.pipelines.rag.shelves import shown
 from holdfast.pipelines.rag.splitters import Splitting
-from holdfast.pipelines.rag.states import Standing, standing_of
+from holdfast.pipelines.rag.states import standing_of
 
 
 @click.group()
@@ -77,7 +78,7 @@ def list_(asked: Asked, /) -> None:
     with store_that_exists(asked) as store:
         rows = [(one, standing_of(store, one.name)) for one in collections_of(store)]
     if asked.json:
-        click.echo(msgspec.json.encode([_told_all(*row) for row in rows]))
+        click.echo(msgspec.json.encode([shown(*row) for row in rows]))
         return
     if not rows:
         click.echo("There are no collections yet; `holdfast ingest FOLDER` makes one.")
@@ -97,7 +98,7 @@ def show(asked: Asked, /, *, name: str) -> None:
         there = collection_in(store, name)
         here = standing_of(store, name)
     if asked.json:
-        click.echo(msgspec.json.encode(_told_all(there, here)))
+        click.echo(msgspec.json.encode(shown(there, here)))
         return
     click.echo(f"{click.style(name, bold=True)}: {_told(there.settings)}")
     for state, number in here.states.items():
@@ -138,11 +139,6 @@ def _told(settings: Settings) -> str:
     return (
         f"{split.how} chunks of {split.size:,} {unit}, {split.overlap:,} shared; {settings.embedder}; {settings.reader}"
     )
-
-
-def _told_all(one: Collection, here: Standing) -> dict[str, Any]:
-    said = {"name": one.name, "settings": msgspec.to_builtins(asdict(one.settings)), "documents": here.documents}
-    return said | {"states": here.states, "sources": here.sources}
 
 
 def _as_json(one: Collection) -> bytes:

@@ -83,13 +83,13 @@ def watching(asked_for: Mapping[str, Any]) -> Iterator[list[Listener]]:
     """Gives the listeners that were asked for, and lets go of what they need at the end."""
     with ExitStack() as stack:
         listeners: list[Listener] = []
-        if asked_for["log"]:
+        if asked_for.get("log"):
             listeners.append(stack.enter_context(_logging(asked_for["log"], asked_for["log_level"])))
-        if asked_for["otel"]:
+        if asked_for.get("otel"):
             from holdfast.engine.otlp import exporting
 
             listeners.append(stack.enter_context(exporting()))
-        if asked_for["metrics"]:
+        if asked_for.get("metrics"):
             listeners.append(stack.enter_context(_serving(*asked_for["metrics"])))
         yield listeners
 

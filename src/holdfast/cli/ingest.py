@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,28 +10,24 @@ import click
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
+from holdfast.cli.intake import NOUNS, how_to_look, take_in
 from holdfast.cli.libraries import in_collection, library_of, loaded_from
-from holdfast.cli.progress import Progress, showing
+from holdfast.cli.progress import showing
 from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.summary import Summary
 from holdfast.cli.words import count
 from holdfast.cli.working import closed, going_on_later, how_to_work, worked
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
-from holdfast.pipelines.rag.ingest import KINDS, Intake, Looking
+from holdfast.pipelines.rag.ingest import Looking
 from holdfast.pipelines.rag.library import Library
 from holdfast.pipelines.rag.reading import warm
-
-NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
-SHOWN = 5
 
 
 @click.command()
 @click.argument("sources", nargs=-1)
 @in_collection
-@click.option("--ignore", multiple=True, metavar="PATTERN", help="Leave out what is like this, as in .gitignore.")
-@click.option("--flat", is_flag=True, help="Only the files of a folder itself, not of the folders in it.")
-@click.option("--allow-private", is_flag=True, help="Fetch from addresses of private networks too.")
+@how_to_look
 @click.option("--retry", is_flag=True, help="Try again what failed before.")
 @how_to_work
 @how_to_watch
@@ -68,7 +62,7 @@ def ingest(
         with showing(asked, counts, limits) as progress:
             library.redo_what_is_stale()
             for source in sources:
-                _take_in(library, source, looking, progress)
+                take_in(library, source, looking, progress)
             if retry:
                 progress.display.say(f"{count(_redriven(library), 'document')} that failed: tried again")
             counts.recount()
@@ -85,33 +79,6 @@ def ingest(
             retry=asked.command(*words, "--retry"),
         )
         closed(asked, summary, progress)
-
-
-def _take_in(library: Library, source: str, looking: Looking, progress: Progress) -> None:
-    counts = progress.counts
-    counts.submitting = True
-    try:
-        intake = library.take_in(source, looking, tell=lambda _: _counted(counts))
-    finally:
-        counts.submitting = False
-    progress.display.say(f"{source}: {_told(intake.counts)}")
-    for key, why in _left_out(intake)[:SHOWN]:
-        progress.display.say(f"  left out: {key}: {why}")
-    if len(_left_out(intake)) > SHOWN:
-        progress.display.say(f"  and {len(_left_out(intake)) - SHOWN:,} more were left out")
-
-
-def _counted(counts: Counts) -> None:
-    counts.submitted += 1
-
-
-def _told(counts: Counter[str]) -> str:
-    return ", ".join(f"{counts[kind]:,} {kind}" for kind in KINDS if counts[kind]) or "nothing there"
-
-
-def _left_out(intake: Intake) -> Sequence[tuple[str, str]]:
-    missed = [(one.key, one.why) for one in intake.missed]
-    return [*missed, *((one.key, one.why) for one in intake.unreadable)]
 
 
 def _redriven(library: Library) -> int:

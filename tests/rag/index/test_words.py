@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.pipelines.rag.index.words import ENOUGH, MANY, WEIGHED, Stems, match, words_of
+from holdfast.pipelines.rag.index.sqlite.stems import Stems
+from holdfast.pipelines.rag.index.words import ENOUGH, MANY, WEIGHED, match, words_of
 
 
 def asked(counts: Mapping[str, int], *, enough: int = 1) -> list[str]:

@@ -10,7 +10,7 @@ from itertools import groupby, islice
 
 from msgspec import Struct
 
-from holdfast.core.errors import UnknownDocument
+from holdfast.core.errors import HoldfastError, UnknownDocument
 from holdfast.core.model import NewDocument, Standing
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
@@ -19,6 +19,7 @@ from holdfast.pipelines.rag.files import Files, content_of
 from holdfast.pipelines.rag.index import Index, Name
 from holdfast.pipelines.rag.pipeline import CARRIED
 from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing
+from holdfast.pipelines.rag.watching import Glance
 from holdfast.stores.protocol import Store
 
 SLICE = 500
@@ -37,16 +38,46 @@ class Looking(Struct, frozen=True, kw_only=True):
     recursive: bool = True
     allow_private: bool = False
 
+    def list(self, source: Source, *, report: Callable[[Missed], None]) -> Iterator[Seen]:
+        """Gives the files of a source, as `listing` does."""
+        return listing(
+            source,
+            ignore=self.ignore,
+            recursive=self.recursive,
+            allow_private=self.allow_private,
+            report=report,
+        )
+
 
 AS_USUAL = Looking()
 
 
+class NothingThere(HoldfastError):
+    """A source that had files is empty all at once: sooner a disk that is away than files that were deleted."""
+
+    def __init__(self, documents: int) -> None:
+        super().__init__(f"nothing is there any more; what it had ({documents:,}) stays in the index")
+        self.documents = documents
+
+
 class Intake:
-    """Takes the files of one source into one collection."""
+    """Takes the files of one source into one collection.
+
+    With a glance of a `Watcher`, its files are those that are there, and nothing else is looked through. An empty one
+    is refused while files of the source are known.
+    """
 
     def __init__(
-        self, pipeline: Pipeline, store: Store, index: Index, source: Source, looking: Looking = AS_USUAL
+        self,
+        pipeline: Pipeline,
+        store: Store,
+        index: Index,
+        source: Source,
+        looking: Looking = AS_USUAL,
+        *,
+        glance: Glance | None = None,
     ) -> None:
+        self._glance = glance
         self._pipeline = pipeline
         self._store = store
         self._index = index
@@ -61,16 +92,19 @@ class Intake:
         """Tells what became of the source's files since the last time. Changes nothing."""
         with self._store.transaction() as tx:
             known = self._files.read(tx)
-        looking = self._looking
-        seen = listing(
-            self._source,
-            ignore=looking.ignore,
-            recursive=looking.recursive,
-            allow_private=looking.allow_private,
-            report=self.missed.append,
-        )
-        hashed = partial(hash_of, allow_private=looking.allow_private)
-        return compare(seen, known, hashed, looked_at=time.time_ns(), missed=self.missed)
+        hashed = partial(hash_of, allow_private=self._looking.allow_private)
+        changes = compare(self._seen(), known, hashed, looked_at=time.time_ns(), missed=self.missed)
+        if self._glance is None or self._glance.seen:
+            return changes
+        if any(changes):  # with nothing seen, all that can have become of files is that they are gone
+            raise NothingThere(len(known))
+        return iter(())
+
+    def _seen(self) -> Iterable[Seen]:
+        if self._glance is None:
+            return self._looking.list(self._source, report=self.missed.append)
+        self.missed += self._glance.missed
+        return self._glance.seen
 
     def take_in(self, tell: Callable[[Change], object] = lambda _: None) -> Counter[str]:
         """Takes everything in that changed. Killed anywhere, it can be called again: nothing is taken in twice."""

@@ -35,7 +35,8 @@ from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, attached_documents, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
 from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search
-from holdfast.pipelines.rag.sources import source_of
+from holdfast.pipelines.rag.sources import Source, source_of
+from holdfast.pipelines.rag.watching import Glance
 from holdfast.stores.protocol import Store, Which
 
 SLICE = 2000
@@ -126,6 +127,15 @@ class Library:
         """Submits what is new or changed, renames what moved and forgets what is gone. Works on nothing yet."""
         intake = Intake(self.pipeline, self.store, self.index, source_of(source), looking)
         intake.take_in(tell)
+        return intake
+
+    def take_glance(self, source: Source, glance: Glance, looking: Looking = AS_USUAL) -> Intake:
+        """Takes in what somebody who watches a source was given, as `take_in` does.
+
+        Raises NothingThere instead of forgetting all that a source had: a disk that is away looks like that.
+        """
+        intake = Intake(self.pipeline, self.store, self.index, source, looking, glance=glance)
+        intake.take_in()
         return intake
 
     def redo_what_is_stale(self) -> int:

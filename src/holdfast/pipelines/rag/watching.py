@@ -29,6 +29,54 @@ class Glance(Struct, frozen=True):
     missed: tuple[Missed, ...]
 
 
+class Watcher:
+    """Looks at a source, one round after another, and gives it when it differs from what was given last.
+
+    Nothing is believed until it was so for one round: a file whose size or time still changes is not given, nor is one
+    called gone that is missing for the first time, as when an editor replaces it. What is given first, even if it is
+    nothing, is what two looks agree on. A file that is written to without end is never given. `look` lists the source,
+    as `listing` does; when it cannot, that is reported, and nothing is taken as gone.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        look: Callable[..., Iterable[Seen]] = listing,
+        report: Callable[[Missed], None] = log_missed,
+    ) -> None:
+        self.source = source
+        self._list = look
+        self._report = report
+        self._before: Looks | None = None
+        self._given: Looks | None = None
+        self._troubles: tuple[Missed, ...] = ()
+
+    def look(self) -> Glance | None:
+        """Looks once, and gives the source if it came to rest otherwise than it was given last."""
+        missed: list[Missed] = []
+        try:
+            now = {one.key: one for one in self._list(self.source, report=missed.append)}
+        except (SourceRefused, Signal, OSError) as error:
+            self._troubles = _tell_new(self._troubles, [Missed("", self.source.word, str(error))], self._report)
+            return None
+        self._troubles = _tell_new(self._troubles, missed, self._report)
+        before, self._before = self._before, now
+        if before is None:
+            return None
+        glance, settled = _settled(before, now, self._given or {}, missed)
+        if settled == self._given:
+            return None
+        self._given = settled
+        return glance
+
+    def doubt(self, keys: Iterable[str]) -> None:
+        """Has files given once more, though they look the same: what was given of them could not be used."""
+        for key in keys:
+            if self._given is not None:
+                self._given.pop(key, None)
+
+
 def watch(
     source: Source,
     every: timedelta,
@@ -37,30 +85,11 @@ def watch(
     look: Callable[..., Iterable[Seen]] = listing,
     report: Callable[[Missed], None] = log_missed,
 ) -> Iterator[Glance]:
-    """Gives the source whenever it differs from what was given last, until told to stop.
-
-    Nothing is believed until it was so for one round: a file whose size or time still changes is not given, nor is one
-    called gone that is missing for the first time, as when an editor replaces it. What is given first, even if it is
-    nothing, is what two looks agree on. A file that is written to without end is never given. `look` lists the source,
-    as `listing` does; when it cannot, that is reported, and nothing is taken as gone.
-    """
-    before: Looks | None = None
-    given: Looks | None = None
-    troubles: tuple[Missed, ...] = ()
+    """Gives the source whenever it differs from what was given last, as a `Watcher` does, until told to stop."""
+    watcher = Watcher(source, look=look, report=report)
     while True:
-        missed: list[Missed] = []
-        try:
-            now = {one.key: one for one in look(source, report=missed.append)}
-        except (SourceRefused, Signal, OSError) as error:
-            now = None
-            missed = [Missed("", source.word, str(error))]
-        troubles = _tell_new(troubles, missed, report)
-        if now is not None and before is not None:
-            glance, settled = _settled(before, now, given or {}, missed)
-            if settled != given:
-                given = settled
-                yield glance
-        before = before if now is None else now
+        if glance := watcher.look():
+            yield glance
         if stop.wait(every.total_seconds()):
             return
 

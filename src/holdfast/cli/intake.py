@@ -1,0 +1,68 @@
+"""Taking sources in from the command line: how they are looked through, and what is said of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from holdfast.cli.counts import Counts
+from holdfast.cli.progress import Display, Progress
+from holdfast.pipelines.rag.ingest import KINDS, Intake, Looking
+from holdfast.pipelines.rag.library import Library
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
+NEWS = ("new", "changed", "moved", "deleted")
+SHOWN = 5
+
+
+def how_to_look(command: Command) -> Command:
+    """Adds the options that say how sources are looked through."""
+    options = (
+        click.option(
+            "--ignore", multiple=True, metavar="PATTERN", help="Leave out what is like this, as in .gitignore."
+        ),
+        click.option("--flat", is_flag=True, help="Only the files of a folder itself, not of the folders in it."),
+        click.option("--allow-private", is_flag=True, help="Fetch from addresses of private networks too."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def take_in(library: Library, source: str, looking: Looking, progress: Progress) -> None:
+    """Takes a source in, and says what became of its files."""
+    counts = progress.counts
+    counts.submitting = True
+    try:
+        intake = library.take_in(source, looking, tell=lambda _: _counted(counts))
+    finally:
+        counts.submitting = False
+    progress.display.say(f"{source}: {told(intake.counts)}")
+    tell_left_out(_left_out(intake), progress.display)
+
+
+def told(counts: Counter[str], kinds: Sequence[str] = KINDS) -> str:
+    """Gives what became of files, in a few words."""
+    return ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds if counts[kind]) or "nothing there"
+
+
+def tell_left_out(left_out: Sequence[tuple[str, str]], display: Display) -> None:
+    """Tells of the first few files that could not be taken in, and why."""
+    for key, why in left_out[:SHOWN]:
+        display.say(f"  left out: {key}: {why}")
+    if len(left_out) > SHOWN:
+        display.say(f"  and {len(left_out) - SHOWN:,} more were left out")
+
+
+def _left_out(intake: Intake) -> Sequence[tuple[str, str]]:
+    missed = [(one.key, one.why) for one in intake.missed]
+    return [*missed, *((one.key, one.why) for one in intake.unreadable)]
+
+
+def _counted(counts: Counts) -> None:
+    counts.submitted += 1

@@ -1,0 +1,1 @@
+"""Document search over HTTP. Needs the extra `web`."""

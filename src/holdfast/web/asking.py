@@ -1,0 +1,111 @@
+"""The parameters of a request, read strictly: what is not understood is refused with a sentence, never guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+LONGEST_QUESTION = 2000
+LONGEST = 1000
+"""Characters of any other parameter."""
+MOST_STARS = 6
+"""More in one pattern would make matching names slow."""
+MOST_ANSWERS = 1000
+DEFAULT = "documents"
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_NAME = re.compile(r'[^"\\\x00-\x1f]{1,100}')
+
+Pairs = Sequence[tuple[str, str]]
+
+
+class NotUnderstood(Exception):
+    """A parameter that cannot be used. The message says which, and what it takes."""
+
+
+def _number(least: int, most: int) -> Callable[[str, str], int]:
+    def read(name: str, value: str) -> int:
+        if not _NUMBER.fullmatch(value) or not least <= int(value) <= most:
+            raise NotUnderstood(f"{name} takes a number from {least:,} to {most:,}, not {_short(value)}")
+        return int(value)
+
+    return read
+
+
+def _text(name: str, value: str) -> str:
+    if len(value) > LONGEST or "\0" in value:
+        raise NotUnderstood(f"{name} takes at most {LONGEST:,} characters, none of them a zero byte")
+    return value
+
+
+def _question(name: str, value: str) -> str:
+    if not value.strip():
+        raise NotUnderstood(f"{name} takes the question, such as {name}=notice+period; it is empty")
+    if len(value) > LONGEST_QUESTION:
+        raise NotUnderstood(f"{name} takes at most {LONGEST_QUESTION:,} characters")
+    return value
+
+
+def _pattern(name: str, value: str) -> str:
+    if value.count("*") > MOST_STARS:
+        raise NotUnderstood(f"{name} takes a pattern with at most {MOST_STARS} stars")
+    return _text(name, value)
+
+
+def _way(name: str, value: str) -> str:
+    if value not in ("words", "meaning"):
+        raise NotUnderstood(f"{name} takes words or meaning, not {_short(value)}")
+    return value
+
+
+def _pair(name: str, value: str) -> tuple[str, str]:
+    field, colon, wanted = _text(name, value).partition(":")
+    if not colon or not _NAME.fullmatch(field):
+        raise NotUnderstood(f"{name} takes NAME:VALUE, with no quotes in the name, not {_short(value)}")
+    return field, wanted
+
+
+def _short(value: str) -> str:
+    return repr(value if len(value) <= 60 else value[:60] + "…")
+
+
+Readers = Mapping[str, tuple[str, Callable[[str, str], Any]]]
+"""By the name of a parameter: what it is called in Python, and what reads it."""
+
+SEARCH: Readers = {
+    "q": ("question", _question),
+    "collection": ("collection", _text),
+    "limit": ("limit", _number(1, MOST_ANSWERS)),
+    "each": ("each", _number(1, 10**9 - 1)),
+    "document": ("key", _text),
+    "path": ("path", _pattern),
+    "type": ("kind", _text),
+    "source": ("source", _text),
+    "by": ("by", _way),
+    "where": ("metadata", _pair),
+}
+DOCUMENT: Readers = {"source": ("source", _text), "key": ("key", _text)}
+REPEATED = frozenset({"where"})
+
+
+def read(given: Pairs, readers: Readers, *, needed: Sequence[str]) -> dict[str, Any]:
+    """Gives the parameters of a request by their names in Python. One that is empty, as in a form, is not there."""
+    asked: dict[str, Any] = {}
+    for name, value in given:
+        if name not in readers:
+            raise NotUnderstood(f"there is no parameter {_short(name)}; there are: {', '.join(readers)}")
+        called, reader = readers[name]
+        if not value and name not in needed:
+            continue
+        if name in REPEATED:
+            field, wanted = reader(name, value)
+            asked.setdefault(called, {})[field] = wanted
+        elif called in asked:
+            raise NotUnderstood(f"{name} is there twice, and can be only once")
+        else:
+            asked[called] = reader(name, value)
+    missing = [name for name in needed if readers[name][0] not in asked]
+    if missing:
+        raise NotUnderstood(f"{' and '.join(missing)} must be there")
+    return asked
