@@ -1,5 +1,6 @@
 -- Paused documents whose time has come wait again. At a gate, somebody decides, unless they were put on hold.
--- A slice at a time, the longest overdue first, so that nobody who commits waits for many; what somebody is deciding about is left for later.
+-- A slice at a time, the longest overdue first, so that nobody who commits waits for many; what
+-- somebody is deciding about is left for later.
 with sleeping as materialized (
   select id
     from hf_document
