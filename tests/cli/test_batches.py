@@ -263,3 +263,11 @@ def test_a_user_without_a_name_is_known_by_number(holdfast: Run, monkeypatch: py
 def test_everybody_signs_in_the_same_way(holdfast: Run, command: str) -> None:
     said = " ".join(holdfast(command, "--help").stdout.split())
     assert "--who NAME Who does this; kept in the journal. [env: HOLDFAST_WHO; default: your login name]" in said
+
+
+def test_a_refusal_says_that_the_batch_is_sealed_now(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs")
+    again = [holdfast("close", "papers.py", "default", "--seal") for _ in range(2)]
+    assert [result.exit_code for result in again] == [1, 1]
+    told = ["It is sealed now: it takes no more documents." in result.stderr for result in again]
+    assert told == [True, False]

@@ -32,6 +32,15 @@ def test_dead_letters_are_listed_with_the_commands_that_help(holdfast: Run) -> N
 
 
 @pytest.mark.usefixtures("letters")
+@pytest.mark.parametrize(("accepted", "left"), [("1", "2"), ("2", "1")])
+def test_the_commands_that_help_are_about_a_letter_that_nobody_accepted(
+    holdfast: Run, accepted: str, left: str
+) -> None:
+    holdfast("dead", "accept", f"docs/bad-{accepted}.txt", "--reason", "lost at sea")
+    assert f"holdfast dead accept docs/bad-{left}.txt" in holdfast("dead", "list").stdout
+
+
+@pytest.mark.usefixtures("letters")
 def test_the_list_is_narrowed_by_class_text_and_step(holdfast: Run) -> None:
     def found(*words: str) -> int:
         return int(json.loads(holdfast("dead", "list", "--json", *words).stdout)["total"])

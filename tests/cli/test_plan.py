@@ -248,3 +248,51 @@ def test_what_is_paused_for_a_while_is_told_with_until_when(holdfast: Run, folde
     assert "1 document would wait for people: 1 at extract" in told
     said = json.loads(holdfast("plan", "papers.py", "--json").stdout)
     assert (said["people"], said["until"], said["wakes"]) == ({"extract": 1}, {"extract": 1}, [due, due])
+
+
+GATED = """
+import holdfast
+from datetime import timedelta
+
+offers = holdfast.Pipeline("offers")
+
+@offers.step
+def draft(doc):
+    return doc.key
+
+offers.gate("legal")
+"""
+
+
+def _gate_gets(folder: Path, within: str) -> None:
+    timed = f'offers.gate("legal", within=timedelta({within}), otherwise="reject")'
+    (folder / "offers.py").write_text(GATED.replace('offers.gate("legal")', timed))
+
+
+def test_who_waits_at_a_gate_that_got_a_time_is_told_with_until_when(holdfast: Run, folder: Path) -> None:
+    (folder / "offers.py").write_text(GATED)
+    holdfast("run", "offers.py", "docs")
+    _gate_gets(folder, "days=1")
+    said = json.loads(holdfast("plan", "offers.py", "--json").stdout)
+    assert (said["people"], said["until"], said["late"]) == ({}, {"legal": 2}, {})
+    holdfast("run", "offers.py", "docs")
+    assert json.loads(holdfast("plan", "offers.py", "--json").stdout)["wakes"] == said["wakes"]
+
+
+def test_who_would_be_decided_about_at_once_is_told_before_it_happens(holdfast: Run, folder: Path) -> None:
+    (folder / "offers.py").write_text(GATED)
+    holdfast("run", "offers.py", "docs")
+    _gate_gets(folder, "microseconds=1")
+    told = lines(holdfast("plan", "offers.py").stdout)
+    decided = "2 documents would be decided about at once, as otherwise= says, for nobody did in time: 2 at legal"
+    assert decided in told
+    assert not any("would wait" in line for line in told)
+    holdfast("run", "offers.py", "docs")
+    assert json.loads(holdfast("dead", "list", "--json").stdout)["total"] == 2
+
+
+def test_a_pause_whose_time_is_over_would_run(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs")
+    holdfast("pause", "docs/a.txt", "--for", "1ms", "--reason", "a moment")
+    said = json.loads(holdfast("plan", "papers.py", "--json").stdout)
+    assert (said["runs"], said["until"], said["wakes"]) == ({"extract": 2}, {}, None)

@@ -78,6 +78,16 @@ def test_documents_that_come_later_are_seen() -> None:
         assert display.totals[-1] == 1
 
 
+def test_what_somebody_decided_meanwhile_is_in_the_last_picture() -> None:
+    with holdfast.open("memory://") as store:
+        holdfast.submit(pipeline(), store, batch="b", documents=[("a", None), ("b", None)])
+        counts, display = Counts(pipeline(), store, batch=None), Seen()
+        counts.recount()
+        with Progress(display, counts, Budget()):
+            store.cancel(store.select("counted"), who="ann", reason="never mind")
+        assert in_a_line(counts) == "2 of 2 documents (100%): 0 done, 2 cancelled"
+
+
 def test_the_first_signal_is_answered_by_the_thread_that_draws() -> None:
     with holdfast.open("memory://") as store:
         budget, display = Budget(), Seen()

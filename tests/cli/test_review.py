@@ -55,6 +55,9 @@ def test_approvals_and_answers_are_read_by_the_steps_behind(holdfast: Run) -> No
     holdfast("run", "offers.py")
     answer = '{"euro": 12}'
     assert holdfast("review", "answer", "docs/a.txt", answer, "--who", "bob", "--reason", "fair").exit_code == 0
+    assert 'at price: fair; answered {"euro":12}; was paused, now waiting (by bob)' in " ".join(
+        holdfast("show", "docs/a.txt").stdout.split()
+    )
     holdfast("run", "offers.py")
     story = json.loads(holdfast("show", "docs/a.txt", "--items", "--json").stdout)
     assert story["state"] == "done"
@@ -65,6 +68,8 @@ def test_approvals_and_answers_are_read_by_the_steps_behind(holdfast: Run) -> No
 def test_a_rejected_document_is_a_dead_letter_with_the_reason(holdfast: Run) -> None:
     assert holdfast("review", "reject", "docs/a.txt", "--who", "ann", "--reason", "not lawful").exit_code == 0
     assert "not lawful" in holdfast("dead", "list").stdout
+    told = holdfast("explain", "docs/a.txt").stdout
+    assert ", rejected by ann: not lawful. The whole story: `holdfast show docs/a.txt`" in told
 
 
 @pytest.mark.usefixtures("offers")

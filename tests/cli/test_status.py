@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from holdfast.engine.hosts import this_host
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance.base import Desk
@@ -79,6 +81,24 @@ def test_workers_are_told_with_since_when_they_live_and_what_they_hold(holdfast:
     assert (ann["name"], ann["holds"], bob["name"], bob["holds"]) == ("ann", 2, "bob", 0)
     assert (ann["done"], ann["dead"], bob["done"], bob["dead"]) == (0, 0, 1, 0)
     assert datetime.fromisoformat(ann["enlisted_at"]) == clock()
+
+
+def test_a_dead_letter_is_as_old_as_its_death(holdfast: Run, folder: Path) -> None:
+    clock = ManualClock(datetime.now(UTC) - timedelta(hours=3))
+    with closing(SqliteStore(f"sqlite:///{folder}/holdfast.db", clock=clock)) as store:
+        desk = Desk(store, clock)
+        claim = desk.take_in()
+        clock.advance(timedelta(hours=1))
+        desk.bury(claim)
+    assert "a at extract, 2 h 00 min ago: ValueError: not a page" in holdfast("status").stdout
+
+
+def test_a_worker_that_is_gone_is_told_with_when_it_was_heard_last(holdfast: Run, folder: Path) -> None:
+    clock = ManualClock(datetime.now(UTC) - timedelta(hours=2))
+    with closing(SqliteStore(f"sqlite:///{folder}/holdfast.db", clock=clock)) as store:
+        store.enlist(name="ann", host=this_host(), pid=os.getpid(), born="another", lease=timedelta(days=1))
+    told = holdfast("status").stdout
+    assert "gone, last heard 2 h 00 min ago; the next worker takes its documents" in told
 
 
 def test_workers_that_are_gone_since_an_hour_are_counted_in_sum(holdfast: Run, folder: Path) -> None:

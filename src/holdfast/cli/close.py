@@ -80,14 +80,14 @@ def close(
     name = loaded.pipeline.name
     with store_that_exists(asked) as store, going_on_later(asked, "close", pipeline, batch):
         prepared(loaded, store)
-        if seal:
-            store.seal(name, batch, who=who, reason=reason)
+        sealed = seal and store.seal(name, batch, who=who, reason=reason)
         stop = _Stop()
         try:
             how: dict[str, Any] = {"batch": batch, "who": who, "reason": reason, "tolerate": tolerate}
             report = _closed(asked, loaded, store, stop, how=how, watched=watched)
         except CloseRefused as refusal:
-            raise Trouble(_told(asked, refusal.refusal), code=NOT_IN_ORDER) from refusal
+            sealing = "\nIt is sealed now: it takes no more documents." if sealed else ""
+            raise Trouble(_told(asked, refusal.refusal) + sealing, code=NOT_IN_ORDER) from refusal
         last = closing.closing_document(store, name, batch)
     if asked.json:
         said = {"report": report, "closing": _closing(last), "stopped_by": stop.reason}

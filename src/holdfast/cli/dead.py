@@ -109,7 +109,8 @@ def _tell(asked: Asked, store: Store, letters: list[Standing], total: int) -> No
     ]
     for line in table(rows, indent="  "):
         click.echo(line)
-    newest, here = letters[0], where(store, letters[0])
+    newest = next((one for one in letters if not one.accepted_by), letters[0])
+    here = where(store, newest)
     for word, command in (
         ("why", about(("dead", "show"), newest.key, options=here)),
         ("try again", about(("dead", "redrive"), newest.key, options=(*here, "--reason", "mended"))),

@@ -152,7 +152,6 @@ def lead(asked: Asked, loaded: Loaded, store: Store, *, processes: int, batch: s
     with showing(asked, counts, budget) as progress, stopping_on_signals(budget):
         fleet = Fleet(partial(_command, asked, loaded, batch, how), progress, budget, size=processes)
         report = fleet.watch()
-        counts.recount()
     report = replace(report, done=counts.done - done, dead=counts.dead - dead)  # those that were killed told nothing
     if fleet.code:
         raise Trouble(f"{budget.reason}; the others were stopped, and what was committed is safe", code=fleet.code)

@@ -35,9 +35,9 @@ class Hand(Struct, frozen=True):
         return [self.worker.name, f"pid {self.worker.pid}", since, holds, _ended(self.done, self.dead), self._life(now)]
 
     def _life(self, now: datetime) -> str:
-        if is_gone(self.worker):
-            return f"gone since {moment(self.beat_at)}; the next worker takes its documents"
         heard = f"heard {ago(min(self.beat_at, now), now)}"
+        if is_gone(self.worker):
+            return f"gone, last {heard}; the next worker takes its documents"
         return f"silent, last {heard}; its documents can be taken" if self.stale else f"alive, {heard}"
 
     def as_json(self) -> dict[str, Any]:

@@ -91,6 +91,9 @@ def _told_rest(forecast: Forecast) -> Iterator[str]:
         first, last = map(moment, forecast.wakes)
         times = f"until {first}" if first == last else f"the first until {first}, the last until {last}"
         yield f"  {count(sum(forecast.until.values()), 'document')} would wait, {times}: {_steps(forecast.until)}"
+    if forecast.late:
+        late, at = count(sum(forecast.late.values()), "document"), _steps(forecast.late)
+        yield f"  {late} would be decided about at once, as otherwise= says, for nobody did in time: {at}"
     if forecast.dead:
         yield f"  {count(sum(forecast.dead.values()), 'dead letter')} would stay as they are: {_steps(forecast.dead)}"
     if forecast.done:

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.cli.asked import Asked
 from holdfast.cli.counts import Counts, Failed
 from holdfast.cli.words import count, one_line, rate, span
+from holdfast.core.errors import StoreError
 from holdfast.engine.budget import Budget
 
 SIGNALS = {"SIGINT": "Ctrl-C", "SIGTERM": "SIGTERM"}
@@ -142,6 +143,8 @@ class Progress:
         self._thread.join(timeout=2)
         self._tell_news()
         if kind is None:
+            with suppress(StoreError):  # what people decided meanwhile no event tells
+                self.counts.recount()
             self.display.picture(self.counts)
         self.display.close()
 

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.balance import balances, in_order
+from holdfast.cli.chosen import since
 from holdfast.cli.hands import Workers
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.words import ago, count, one_line, short
@@ -66,6 +67,7 @@ class Overview:
         self.dead: list[Standing] = (
             store.standings(pipeline, batch=batch, state="dead", limit=NEWEST) if any_dead else []
         )
+        self.died = [since(store, one) for one in self.dead]
         self.where = where(store, self.dead[0]) if self.dead else ()
 
     def tell(self, asked: Asked, now: datetime) -> None:
@@ -113,9 +115,10 @@ class Overview:
         total = sum(one.balance.dead for one in self.batches)
         more = f", the newest {NEWEST}" if total > NEWEST else ""
         click.secho(f"  {count(total, 'dead letter')}{more}:", fg="red")
-        for one in self.dead:
+        for one, died_at in zip(self.dead, self.died, strict=True):
             where = f"{one.batch}/{one.key}" if len(self.batches) > 1 else one.key
-            click.echo(f"    {where} at {one.checkpoint.step}, {ago(one.moved_at, now)}: {one_line(one.reason, 160)}")
+            died = ago(min(died_at, now), now)
+            click.echo(f"    {where} at {one.checkpoint.step}, {died}: {one_line(one.reason, 160)}")
         show = about(("show",), self.dead[0].key, options=self.where)
         click.echo(f"    the whole story: {asked.command(*show)}")
 

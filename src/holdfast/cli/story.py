@@ -196,6 +196,8 @@ def _change(verb: str, detail: dict[str, Any]) -> Iterator[str]:
         yield f"from {detail.get('from')} to {detail.get('to')}"
     elif verb == "reclaim" and detail.get("from"):
         yield f"taken from {detail['from']}"
+    if "answer" in detail:
+        yield f"answered {one_line(encode_json(detail['answer']), 120)}"
     if state and was == state:
         yield f"still {state}"
     elif state:

@@ -54,7 +54,7 @@ class Caretaker:
         self._looked_at = monotonic()
         gone = [worker_id for worker_id in gone_workers(self._store) if worker_id != me.id]
         reclaimed = self._store.reclaim(self._plan, who=me.name, verdict=self._verdict, gone=gone)
-        self._store.wake(self._plan, who=WHO)
+        self._wake()
         if self._set_times_at is None or monotonic() - self._set_times_at > me.lease.total_seconds():
             self._set_times_at = monotonic()
             self._set_times()
@@ -66,11 +66,17 @@ class Caretaker:
             self._store.surrender(me, keeping=in_hand)
         return reclaimed
 
+    def _wake(self) -> None:
+        """Wakes all whose time has come, a slice at a time: others commit in between."""
+        while self._store.wake(self._plan, who=WHO):
+            pass
+
     def _set_times(self) -> None:
         """For documents that were parked before their gate had a time, or by a worker that does not know of it yet."""
         for gate in self._gates:
             assert gate.options.within is not None
-            self._store.set_time(self._plan, gate.name, within=gate.options.within)
+            while self._store.set_time(self._plan, gate.name, within=gate.options.within):
+                pass
 
     def _decide_late(self, gate: AnyStep, me: Worker) -> None:
         """Decides about documents that are undecided for too long. Of many workers, and people, the first one does."""

@@ -198,11 +198,13 @@ def _dead(case: Case) -> None:
     since = line.at if line else here.moved_at
     case.because("dead", since=since, reason=here.reason, error=here.error, attempts=here.attempts)
     case.facts |= {"crashes": here.crashes, "accepted_by": here.accepted_by}
-    tries = f"{count(here.attempts, 'attempt')} and {count(here.crashes, 'crash', 'crashes')}"
+    how = f"after {count(here.attempts, 'attempt')} and {count(here.crashes, 'crash', 'crashes')}"
+    if line and line.verb == "reject":
+        how = f"rejected by {line.who}"
+    story = "The whole story with its traceback" if line is None or line.verb == "fail" else "The whole story"
     case.say(
-        f"It is a dead letter at step {case.step} since {moment(since)}, after {tries}: {one_line(here.reason, 500)}. "
-        f"The whole story with its traceback: {case.look('show')}; to try it again from its checkpoint: "
-        f"{case.decide('dead', 'redrive')}."
+        f"It is a dead letter at step {case.step} since {moment(since)}, {how}: {one_line(here.reason, 500)}. "
+        f"{story}: {case.look('show')}; to try it again from its checkpoint: {case.decide('dead', 'redrive')}."
     )
     if here.accepted_by:
         case.say(f"It was accepted by {here.accepted_by}, so its batch can be closed with it: nothing has to be done.")

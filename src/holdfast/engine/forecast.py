@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from holdfast.core.decisions import AT_A_GATE
+from holdfast.core.model import ON_HOLD, Standing
+from holdfast.core.orphans import last_progress
 from holdfast.core.pins import Gathering, KnownPlan
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.plan import Shape
@@ -22,6 +25,7 @@ class Forecast(Struct, frozen=True):
     """What a pipeline, as it is written now, would do with the documents of a store. Settled ones are left alone.
 
     Of those that are paused, `until` are so for a time only; `wakes` says when the first and the last of them go on.
+    `late` are decided by the first worker, as their gates say, because nobody did in time.
     """
 
     pipeline: str
@@ -32,6 +36,7 @@ class Forecast(Struct, frozen=True):
     people: dict[str, int]
     until: dict[str, int]
     wakes: tuple[datetime, datetime] | None
+    late: dict[str, int]
     dead: dict[str, int]
     done: int
     cancelled: int
@@ -57,29 +62,60 @@ def foresee(pipeline: Pipeline, store: Store | None, *, batch: str | None = None
     """
     shape = pipeline.shape()
     if store is None:
-        return _forecast(shape, [], (), {}, {})
+        return _forecast(shape, [], (), {}, Sleepers())
     store.check(shape)
     kept = store.plans(pipeline.name, batch=batch)
     plans = as_declared(kept, shape)
     changes = (*_renames(shape, kept), *_changes(shape, plans))
     paces = store.paces(pipeline.name)
     paces = {shape.renamed.get(step, step): pace for step, pace in paces.items()} | dict(paces)
-    wakes = _wakes(store, pipeline.name, batch)
-    return _forecast(shape, plans, changes, {step: took / many for step, (many, took) in paces.items() if many}, wakes)
+    sleepers = _sleepers(pipeline, store, batch)
+    seconds = {step: took / many for step, (many, took) in paces.items() if many}
+    return _forecast(shape, plans, changes, seconds, sleepers)
 
 
-def _wakes(store: Store, pipeline: str, batch: str | None) -> dict[str, list[datetime]]:
-    """Finds when documents go on that are paused for a time only, by step. Looks at them only if there are any."""
-    if not any(cause.kind == "until" for cause in store.causes(pipeline, batch=batch)):
-        return {}
-    wakes: dict[str, list[datetime]] = {}
-    after = 0
-    while some := store.select(pipeline, after=after, limit=SLICE, batch=batch, state="paused"):
+class Sleepers(Struct, frozen=True):
+    """Documents that are paused for a time only, by step: until when, whose time is over, and who is decided about."""
+
+    until: dict[str, list[datetime]] = field(default_factory=dict)
+    over: Counter[str] = field(default_factory=Counter)
+    late: Counter[str] = field(default_factory=Counter)
+
+    def at(self, step: str) -> int:
+        """Counts those that stand at a step."""
+        return len(self.until.get(step, ())) + self.over[step] + self.late[step]
+
+
+def _sleepers(pipeline: Pipeline, store: Store, batch: str | None) -> Sleepers:
+    """Finds the documents that are paused for a time only. Looks at them only if there are any."""
+    found, now, after = Sleepers(), store.now(), 0
+    gates = {step.name: within for step in pipeline.steps if (within := step.options.within) is not None}
+    names = pipeline.shape().renamed
+    causes = store.causes(pipeline.name, batch=batch)
+    if not any(one.kind == "until" or (one.kind == "person" and one.step in {*gates, *names}) for one in causes):
+        return found
+    while some := store.select(pipeline.name, after=after, limit=SLICE, batch=batch, state="paused"):
         after = some[-1]
         for here in store.look(some):
-            if here.due_at is not None:
-                wakes.setdefault(here.checkpoint.step or "", []).append(here.due_at)
-    return wakes
+            step = names.get(here.checkpoint.step or "", here.checkpoint.step or "")
+            due = _due(here, gates.get(step))
+            if due is None:
+                continue
+            if due > now:
+                found.until.setdefault(step, []).append(due)
+            elif step in gates and here.error != ON_HOLD:
+                found.late[step] += 1
+            else:
+                found.over[step] += 1
+    return found
+
+
+def _due(here: Standing, within: timedelta | None) -> datetime | None:
+    """Says until when a document is paused. A gate that got a time has it for those that are there, too."""
+    waits = here.error != ON_HOLD and here.reason.startswith(AT_A_GATE)
+    if here.due_at is None and within is not None and waits:
+        return last_progress(here) + within
+    return here.due_at
 
 
 def _renames(shape: Shape, kept: Sequence[KnownPlan]) -> Iterator[str]:
@@ -105,24 +141,22 @@ def _forecast(
     plans: Sequence[KnownPlan],
     changes: tuple[str, ...],
     seconds: dict[str, float],
-    wakes: dict[str, list[datetime]],
+    sleepers: Sleepers,
 ) -> Forecast:
     documents = [one for plan in plans for one in plan.documents]
     open_to_change = [one for one in documents if not one.settled]
     paused = _at(shape, open_to_change, "paused")
-    until: Counter[str] = Counter()
-    for step, times in wakes.items():
-        until[shape.renamed.get(step, step)] += len(times)
-    times = [one for some in wakes.values() for one in some]
+    times = [one for some in sleepers.until.values() for one in some]
     return Forecast(
         pipeline=shape.pipeline,
         steps=shape.names,
         known=bool(plans),
         changes=changes,
-        runs=_at(shape, open_to_change, "waiting", "running"),
-        people={step: left for step, number in paused.items() if (left := number - until[step]) > 0},
-        until={step: until[step] for step in paused if until[step]},
+        runs=_at(shape, open_to_change, "waiting", "running", also=sleepers.over),
+        people={step: left for step, number in paused.items() if (left := number - sleepers.at(step)) > 0},
+        until={step: len(sleepers.until[step]) for step in paused if step in sleepers.until},
         wakes=(min(times), max(times)) if times else None,
+        late={step: sleepers.late[step] for step in paused if sleepers.late[step]},
         dead=_at(shape, open_to_change, "dead"),
         done=sum(one.documents for one in open_to_change if one.state == "done"),
         cancelled=sum(one.documents for one in open_to_change if one.state == "cancelled"),
@@ -132,9 +166,9 @@ def _forecast(
     )
 
 
-def _at(shape: Shape, documents: Iterable[Gathering], *states: str) -> dict[str, int]:
+def _at(shape: Shape, documents: Iterable[Gathering], *states: str, also: Counter[str] | None = None) -> dict[str, int]:
     """Counts documents by the step at which they stand, in the order of the steps; at steps that are gone last."""
-    counts: Counter[str] = Counter()
+    counts: Counter[str] = Counter(also)
     for one in (one for one in documents if one.state in states):
         counts[one.step or ""] += one.documents
     order = [*shape.names, *sorted(counts.keys() - set(shape.names))]

@@ -253,5 +253,5 @@ class Intake(Base):
         named = self._change(row, key=one.key, payload=payload_of(one), fingerprint=one.fingerprint)
         if row.state == "running":
             attempts = max(row.attempts - 1, 0)
-            free = {"state": "waiting", "worker_id": None, "due_at": row.submitted_at, "deadline_at": None}
-            self._change(named, **free, fence=row.fence + 1, attempts=attempts)
+            free = {"state": "waiting", "worker_id": None, "worked_by": row.worker_id, "deadline_at": None}
+            self._change(named, **free, due_at=row.submitted_at, fence=row.fence + 1, attempts=attempts)

@@ -95,7 +95,8 @@ class Ledger(Base):
 
     def by_worker(self, *, since: datetime) -> list[Worked]:
         with self._reading() as tables:
-            ended = Counter((row.worked_by, row.state) for row in tables.documents.values())
+            by_workers = (row for row in tables.documents.values() if row.error != "Rejected")
+            ended = Counter((row.worked_by, row.state) for row in by_workers)
             here = [row for row in tables.workers.values() if row.gone_at is None or row.gone_at >= since]
             counts = [(row, ended[row.worker.id, "done"], ended[row.worker.id, "dead"]) for row in here]
             return [Worked(row.worker, row.gone, done, dead) for row, done, dead in counts if done or dead]

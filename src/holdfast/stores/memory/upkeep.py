@@ -13,7 +13,7 @@ from holdfast.core.orphans import Orphan, Strategy
 from holdfast.core.retry import SUSPECT
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import DocumentRow
-from holdfast.stores.protocol import Paces, Verdict
+from holdfast.stores.protocol import TOGETHER, Paces, Verdict
 from holdfast.stores.reclaiming import WOKEN, Held, Taken, judged, resolved, vouched
 
 
@@ -83,22 +83,23 @@ class Upkeep(Base):
         self._write_journal(changed, "reclaim", who=who, now=now, detail=taken.detail)
         return self._standing(changed)
 
-    def wake(self, plan: Plan, *, who: str) -> int:
+    def wake(self, plan: Plan, *, who: str, limit: int = TOGETHER) -> int:
         now = self.now()
         with self._writing():
             paused = [row for row in self._documents(plan) if row.state == "paused"]
             asleep = [row for row in paused if row.step_id not in plan.gate_ids or row.error == ON_HOLD]
-            rested = [row for row in asleep if row.due_at is not None and row.due_at <= now]
+            due = [(row.due_at, row.id, row) for row in asleep if row.due_at is not None and row.due_at <= now]
+            rested = [row for *_, row in sorted(due, key=lambda one: one[:2])[:limit]]
             for row in rested:
                 woken = self._change(row, state="waiting", reason="", error="")
                 self._write_journal(woken, "wake", who=who, now=now, detail=WOKEN)
             return len(rested)
 
-    def set_time(self, plan: Plan, gate: str, *, within: timedelta) -> int:
+    def set_time(self, plan: Plan, gate: str, *, within: timedelta, limit: int = TOGETHER) -> int:
         with self._writing():
             here = [row for row in self._documents(plan) if row.step_id == plan.step_ids[gate] and row.due_at is None]
             asked = [row for row in here if row.state == "paused" and row.error != ON_HOLD]
-            timeless = [row for row in asked if row.reason.startswith(AT_A_GATE)]
+            timeless = [row for row in asked if row.reason.startswith(AT_A_GATE)][:limit]
             for row in timeless:
                 self._change(row, due_at=max(row.moved_at, row.claimed_at or row.moved_at) + within)
             return len(timeless)

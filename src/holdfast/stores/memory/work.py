@@ -59,9 +59,8 @@ class Work(Base):
         ]
         for row in dropped:
             attempts = max(row.attempts - 1, 0)
-            self._change(
-                row, state="waiting", worker_id=None, due_at=row.submitted_at, deadline_at=None, attempts=attempts
-            )
+            free = {"state": "waiting", "worker_id": None, "worked_by": row.worker_id, "deadline_at": None}
+            self._change(row, **free, due_at=row.submitted_at, attempts=attempts)
         return len(dropped)
 
     def _is_gone(self, worker: Worker) -> bool:

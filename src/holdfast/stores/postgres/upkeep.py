@@ -14,7 +14,7 @@ from holdfast.stores.postgres.arrays import numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, Base, plain
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.postgres.stories import standing
-from holdfast.stores.protocol import Paces, Verdict
+from holdfast.stores.protocol import TOGETHER, Paces, Verdict
 from holdfast.stores.reclaiming import WOKEN, Held, Taken, judged, resolved, vouched
 
 
@@ -55,12 +55,12 @@ class Upkeep(Base):
         ids = numbers([one.id for one in taken])
         return [standing(row) for row in db.execute(SQL["standing_by_id"], {"ids": ids}).fetchall()]
 
-    def wake(self, plan: Plan, *, who: str) -> int:
+    def wake(self, plan: Plan, *, who: str, limit: int = TOGETHER) -> int:
         now = self._now()
         asked = {"pipeline_id": plan.pipeline_id, "gates": numbers(plan.gate_ids), "now": now}
 
         def wake(db: Db) -> int:
-            woken = [row[0] for row in db.execute(SQL["wake"], asked).fetchall()]
+            woken = [row[0] for row in db.execute(SQL["wake"], asked | {"limit": limit}).fetchall()]
             self._write_journal(db, [(document_id, "wake", who, WOKEN) for document_id in woken], now)
             return len(woken)
 
@@ -68,7 +68,7 @@ class Upkeep(Base):
             return 0
         return self._db.writing(wake)
 
-    def set_time(self, plan: Plan, gate: str, *, within: timedelta) -> int:
+    def set_time(self, plan: Plan, gate: str, *, within: timedelta, limit: int = TOGETHER) -> int:
         asked = {
             "pipeline_id": plan.pipeline_id,
             "step_id": plan.step_ids[gate],
@@ -77,7 +77,7 @@ class Upkeep(Base):
         }
         if self._db.reading(lambda db: db.execute(SQL["timeless"], asked).fetchone()) == (False,):
             return 0
-        return self._db.writing(lambda db: db.execute(SQL["set_time"], asked).rowcount)
+        return self._db.writing(lambda db: db.execute(SQL["set_time"], asked | {"limit": limit}).rowcount)
 
     def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
         now, asked = self._now(), {"ids": numbers([*at]), "states": texts(STATES)}

@@ -12,7 +12,7 @@ from holdfast.core.model import (
     Standing,
 )
 from holdfast.core.orphans import Orphan, Strategy
-from holdfast.stores.protocol.values import Paces, Verdict
+from holdfast.stores.protocol.values import TOGETHER, Paces, Verdict
 
 
 class Upkeep(Protocol):
@@ -29,16 +29,18 @@ class Upkeep(Protocol):
         One that was reclaimed or moved since, or whose silent worker was heard again, is left alone.
         """
 
-    def wake(self, plan: Plan, *, who: str) -> int:
+    def wake(self, plan: Plan, *, who: str, limit: int = TOGETHER) -> int:
         """Lets paused documents wait again whose time has come, with a line in the journal. Answers how many.
 
-        Those at gates are left alone: somebody decides.
+        So many at once, the longest overdue first: again and again until it answers 0. Those at gates are left alone:
+        somebody decides.
         """
 
-    def set_time(self, plan: Plan, gate: str, *, within: timedelta) -> int:
+    def set_time(self, plan: Plan, gate: str, *, within: timedelta, limit: int = TOGETHER) -> int:
         """Says until when documents at a gate are to be decided that were parked when it had no such time.
 
-        It is `within` after they were parked. Answers how many there were; those that have a time keep it.
+        It is `within` after they were parked. Answers how many there were, so many at once: again and again until it
+        answers 0. Those that have a time keep it.
         """
 
     def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:

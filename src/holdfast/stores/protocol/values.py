@@ -12,6 +12,9 @@ from holdfast.core.model import (
 )
 from holdfast.core.moves import Answer
 
+TOGETHER = 2000
+"""How many documents upkeep changes in one transaction, so that no worker waits long for it."""
+
 Clock = Callable[[], datetime]
 """Gives the present moment, with a zone. Tests move it by hand."""
 

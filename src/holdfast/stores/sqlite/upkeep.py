@@ -11,7 +11,7 @@ from holdfast.core.decisions import AT_A_GATE
 from holdfast.core.model import STATES, Plan, Standing
 from holdfast.core.orphans import Orphan, Strategy
 from holdfast.stores.deciding import Deciding
-from holdfast.stores.protocol import Paces, Verdict
+from holdfast.stores.protocol import TOGETHER, Paces, Verdict
 from holdfast.stores.reclaiming import NOTHING, WOKEN, Held, Taken, judged, resolved, vouched
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, micros
 from holdfast.stores.sqlite.stories import standing
@@ -62,18 +62,18 @@ class Upkeep(Base):
         self._write_journal(db, taken.id, "reclaim", who=who, now=now, detail=taken.detail)
         return standing(db.execute(SQL["standing_by_id"], {"id": taken.id}).fetchone())
 
-    def wake(self, plan: Plan, *, who: str) -> int:
+    def wake(self, plan: Plan, *, who: str, limit: int = TOGETHER) -> int:
         asked = {"pipeline_id": plan.pipeline_id, "gates": encode_json(plan.gate_ids), "now": self._now()}
         with self._db.reading() as db:
             if db.execute(SQL["sleeping"], asked).fetchone() == (0,):
                 return 0
         with self._db.writing() as db:
-            woken = [row[0] for row in db.execute(SQL["wake"], asked).fetchall()]
+            woken = [row[0] for row in db.execute(SQL["wake"], asked | {"limit": limit}).fetchall()]
             line = {"ids": encode_json(woken), "now": asked["now"], "who": who, "detail": encode_json(WOKEN)}
             db.execute(SQL["journal_woken"], line)
         return len(woken)
 
-    def set_time(self, plan: Plan, gate: str, *, within: timedelta) -> int:
+    def set_time(self, plan: Plan, gate: str, *, within: timedelta, limit: int = TOGETHER) -> int:
         asked = {
             "pipeline_id": plan.pipeline_id,
             "step_id": plan.step_ids[gate],
@@ -84,7 +84,7 @@ class Upkeep(Base):
             if db.execute(SQL["timeless"], asked).fetchone() == (0,):
                 return 0
         with self._db.writing() as db:
-            return db.execute(SQL["set_time"], asked).rowcount
+            return db.execute(SQL["set_time"], asked | {"limit": limit}).rowcount
 
     def vouch(self, at: Mapping[int, int], *, steps: Sequence[str], who: str) -> list[int]:
         now = self._now()

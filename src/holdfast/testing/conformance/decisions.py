@@ -337,6 +337,16 @@ class WakeConformance(Conformance):
         assert (line.generation, line.step, line.cursor) == (0, "extract", 1)
         assert line.detail == {"reason": "its time has come", "was": "paused", "state": "waiting"}
 
+    def test_many_are_woken_a_slice_at_a_time_the_longest_overdue_first(self, desk: Desk) -> None:
+        desk.submit("a", "b", "c")
+        for claim, hours in zip(desk.claim(), (3, 1, 2), strict=True):
+            desk.give_back(claim, state="paused", until=desk.clock() + timedelta(hours=hours))
+        desk.clock.advance(timedelta(hours=4))
+        assert desk.store.wake(desk.plan, who="bob", limit=2) == 2
+        assert [desk.standing(key).state for key in "abc"] == ["paused", "waiting", "waiting"]
+        assert [desk.store.wake(desk.plan, who="bob", limit=2) for _ in range(2)] == [1, 0]
+        assert [len(desk.store.journal(desk.standing(key).id)) for key in "abc"] == [2, 2, 2]
+
     def test_waking_again_wakes_nobody(self, desk: Desk) -> None:
         desk.give_back(desk.take_in(), state="paused", until=desk.clock())
         assert desk.store.wake(desk.plan, who="bob") == 1

@@ -141,6 +141,14 @@ class ReviewConformance(Conformance):
         assert gated.store.set_time(gated.plan, "review", within=LEASE) == 1
         assert gated.standing().due_at == gated.clock() + LEASE
 
+    def test_many_get_a_time_a_slice_at_a_time(self, gated: Desk) -> None:
+        gated.submit("a", "b", "c")
+        for claim in gated.claim():
+            gated.park(claim, at="review")
+        times = [gated.store.set_time(gated.plan, "review", within=LEASE, limit=2) for _ in range(3)]
+        assert times == [2, 1, 0]
+        assert {gated.standing(key).due_at for key in "abc"} == {gated.clock() + LEASE}
+
     def test_a_time_that_was_set_stays(self, gated: Desk) -> None:
         move = gated.forward(gated.take_in(), state="paused", reason=waits_at("review"), timeout=LEASE)
         gated.commit(move)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from holdfast.core.model import NewDocument
 from holdfast.core.moves import LOST
 from holdfast.testing.conformance.base import LEASE, SECOND, Conformance, Desk, dies
 
@@ -79,7 +80,17 @@ class WorkedConformance(Conformance):
         desk.store.pause([second.document_id], who="cat", reason="later")
         desk.store.reject([second.document_id], who="cat", reason="never")
         assert (desk.standing("a").worked_by, desk.standing("b").worked_by) == ("ann", "ann")
-        assert _ended(desk) == [("ann", False, 0, 1)]
+        assert _ended(desk) == [], "a person brought them to an end"
+
+    def test_a_document_that_is_renamed_while_it_runs_was_had_last_by_the_worker_that_lost_it(self, desk: Desk) -> None:
+        desk.take_in()
+        desk.store.rename("papers", "march", {"a": NewDocument("b", None)}, who="cat", reason="moved")
+        assert (desk.standing("b").holder, desk.standing("b").worked_by) == ("", "ann")
+
+    def test_what_a_worker_lets_go_it_had_last(self, desk: Desk) -> None:
+        desk.take_in()
+        assert desk.store.surrender(desk.worker, keeping=()) == 1
+        assert (desk.standing().state, desk.standing().worked_by) == ("waiting", "ann")
 
     def test_changed_content_begins_anew_with_nobody(self, desk: Desk) -> None:
         desk.finish(desk.take_in())

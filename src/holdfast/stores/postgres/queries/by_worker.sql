@@ -4,6 +4,7 @@ select w.id, w.name, w.host, w.pid, w.born, w.lease, w.enlisted_at, w.gone_at is
           from hf_document
          where worked_by in (select id from hf_worker where gone_at is null or gone_at >= %(since)s)
            and state in ('done', 'dead')
+           and error <> 'Rejected'  -- that was a person
          group by worked_by) d
   join hf_worker w on w.id = d.worked_by
  order by w.id

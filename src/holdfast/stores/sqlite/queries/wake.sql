@@ -1,8 +1,13 @@
 -- Paused documents whose time has come wait again. At a gate, somebody decides, unless they were put on hold.
+-- A slice at a time, the longest overdue first, so that nobody who commits waits for many.
 update hf_document
    set state = 'waiting', reason = '', error = ''
- where pipeline_id = :pipeline_id
-   and state = 'paused'
-   and due_at <= :now
-   and (step_id not in (select value from json_each(:gates)) or error = 'OnHold')
+ where id in (select id
+                from hf_document
+               where pipeline_id = :pipeline_id
+                 and state = 'paused'
+                 and due_at <= :now
+                 and (step_id not in (select value from json_each(:gates)) or error = 'OnHold')
+               order by due_at, id
+               limit :limit)
 returning id
