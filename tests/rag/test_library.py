@@ -10,6 +10,7 @@ import pytest
 
 import holdfast
 from holdfast.pipelines import rag
+from holdfast.pipelines.rag.states import standing_of
 from holdfast.stores.protocol import Store
 
 pytest.importorskip("numpy", reason="document search needs the extra rag")
@@ -75,6 +76,7 @@ def test_a_deleted_file_leaves_the_index_and_can_come_back(library: rag.Library,
     (folder / "tides.txt").unlink()
     assert library.take_in(str(folder)).counts == {"unchanged": 1, "deleted": 1}
     assert "tides.txt" not in keys(library, "spring tide moon")
+    assert standing_of(library.store, "documents").states == {"COMPLETED": 1}
     (folder / "tides.txt").write_text(text)
     library.ingest(str(folder))
     assert keys(library, "spring tide moon")[0] == "tides.txt"

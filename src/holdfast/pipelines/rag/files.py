@@ -15,9 +15,16 @@ on conflict (collection, source, key) do update
        etag = excluded.etag
 """
 _GONE = """
-update rag_file
-   set hash = null, times = times + 1
- where collection = ? and source = ? and key = ?
+insert into rag_file (collection, source, key, size, mtime_ns, looked_at, times) values (?, ?, ?, 0, 0, 0, 1)
+on conflict (collection, source, key) do update
+   set hash = null, times = rag_file.times + 1
+"""
+_LEFT = """
+select d.batch, count(*)
+  from rag_file f
+  join hf_documents d on d.pipeline = f.collection and d.batch = f.source and d.key = f.key
+ where f.collection = ? and f.hash is null and d.state = 'done'
+ group by d.batch
 """
 _ALL = "select key, size, mtime_ns, hash, looked_at, etag, times from rag_file where collection = ? and source = ?"
 
@@ -53,6 +60,11 @@ class Files:
     def forget(self, tx: Tx, keys: Sequence[str]) -> None:
         """Remembers that files are gone."""
         tx.executemany(marked(tx, _GONE), [(*self._place, key) for key in keys])
+
+
+def left_behind(tx: Tx, collection: str) -> dict[str, int]:
+    """Counts, by source, the documents that were done before their files were gone."""
+    return dict(run(tx, _LEFT, collection).fetchall())
 
 
 def content_of(mark: str) -> str:

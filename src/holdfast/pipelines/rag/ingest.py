@@ -186,7 +186,7 @@ class Intake:
             with self._store.transaction() as tx:
                 for one in family:
                     self._index.forget(tx, self._name(one.key))
-                self._files.forget(tx, [key])
+                self._files.forget(tx, [key, *(one.key for one in family if one.key != key)])
 
     def _family(self, key: str) -> list[Standing]:
         """Finds a document, and those that it carried."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from holdfast.core.model import Standing as Here
+from holdfast.pipelines.rag.files import left_behind
 from holdfast.stores.protocol import Store
 
 State = Literal[
@@ -59,9 +60,11 @@ def state_of(state: str, step: str | None, *, begun: bool) -> State:
 
 
 def standing_of(store: Store, collection: str) -> Standing:
-    """Counts the documents of a collection."""
-    states: Counter[str] = Counter()
-    sources: Counter[str] = Counter()
+    """Counts the documents of a collection. Those whose files are gone are gone, too."""
+    with store.transaction() as tx:
+        gone = left_behind(tx, collection)
+    states: Counter[str] = Counter({"COMPLETED": -sum(gone.values())})
+    sources: Counter[str] = Counter({source: -number for source, number in gone.items()})
     for found in store.census(collection):
         states["COMPLETED"] += found.done
         for step, counted in found.steps.items():
