@@ -176,9 +176,10 @@ def errors_page() -> str:
 
 def cli_page() -> str:
     """Every command with its help, as the command line tells it."""
-    from holdfast.cli import app, reference
+    from holdfast.cli import reference
+    from holdfast.cli.app import app, every_command
 
-    for name, command in (("holdfast", app), *app.commands.items()):
+    for name, command in (("holdfast", app), *every_command().items()):
         refuse_silence(name, command)
     return "\n".join(line.rstrip() for line in reference.markdown().splitlines())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from importlib import import_module
 from typing import Any
 
 import click
@@ -13,13 +14,11 @@ from holdfast.cli.capsule import capsule
 from holdfast.cli.check import check
 from holdfast.cli.cleanup import cleanup
 from holdfast.cli.close import close
-from holdfast.cli.collection import collection
 from holdfast.cli.crashtest import crashtest
 from holdfast.cli.dead import dead
 from holdfast.cli.debug import debug
 from holdfast.cli.decisions import cancel, pause, priority, resume, rewind
 from holdfast.cli.explain import explain
-from holdfast.cli.ingest import ingest
 from holdfast.cli.metrics import metrics
 from holdfast.cli.migrate import migrate
 from holdfast.cli.orphans import orphans
@@ -28,13 +27,10 @@ from holdfast.cli.reconcile import reconcile
 from holdfast.cli.review import review
 from holdfast.cli.run import run
 from holdfast.cli.seal import seal
-from holdfast.cli.search import search
-from holdfast.cli.serve import serve
 from holdfast.cli.show import show
 from holdfast.cli.status import status
 from holdfast.cli.submit import submit
 from holdfast.cli.verify import verify
-from holdfast.cli.watch import watch
 from holdfast.cli.work import work
 from holdfast.core.errors import HoldfastError, StoreError
 
@@ -58,7 +54,12 @@ class App(click.Group):
             raise Trouble(str(error), code=STORE_TROUBLE if isinstance(error, StoreError) else 2) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(self.commands)  # in the order of a day's work, not of the alphabet
+        return [*LATE, *(name for name in self.commands if name not in LATE)]  # as a day goes, not by the alphabet
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in LATE and cmd_name not in self.commands:
+            self.add_command(getattr(import_module(f"holdfast.cli.{cmd_name}"), cmd_name))
+        return super().get_command(ctx, cmd_name)
 
 
 @click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"]})
@@ -89,8 +90,9 @@ def app() -> None:
     """
 
 
+LATE = ("ingest", "watch", "search", "serve", "collection")
+"""The commands of document search are imported when they are asked for: the others start without its modules."""
 COMMANDS = (
-    *(ingest, watch, search, serve, collection),
     *(plan, check, run, submit, work, status, show, explain),
     *(dead, review, orphans, cancel, pause, resume, priority, rewind),
     *(verify, seal, reconcile, close, cleanup),
@@ -98,3 +100,9 @@ COMMANDS = (
 )
 for command in COMMANDS:
     app.add_command(command)
+
+
+def every_command() -> dict[str, click.Command]:
+    """Gives all commands by their names, in the order of `holdfast --help`."""
+    with click.Context(app) as context:
+        return {name: command for name in app.list_commands(context) if (command := app.get_command(context, name))}

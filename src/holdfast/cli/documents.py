@@ -120,3 +120,10 @@ def _from_json(number: int, line: str) -> tuple[str, Any]:
     if not said.key:
         raise Trouble(f"line {number} of stdin has an empty key; every document needs its own")
     return said.key, said.payload
+
+
+def is_source(word: str) -> bool:
+    """Answers whether a word names something to ingest rather than a pipeline."""
+    if "://" in word or word.startswith("file:"):
+        return True
+    return Path(word).is_dir() or (not word.endswith(".py") and (Path(word).is_file() or glob.has_magic(word)))

@@ -10,8 +10,9 @@ import click
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
+from holdfast.cli.in_collection import in_collection
 from holdfast.cli.intake import NOUNS, how_to_look, take_in
-from holdfast.cli.libraries import in_collection, library_of, loaded_from
+from holdfast.cli.libraries import library_of, loaded_from
 from holdfast.cli.progress import showing
 from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.summary import Summary

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-import click
-
 from holdfast.cli.pipelines import Loaded
-from holdfast.pipelines.rag.collections import DEFAULT, Collection, collections, no_such
+from holdfast.pipelines.rag.collections import Collection, collections, no_such
 from holdfast.pipelines.rag.index import index_of
 from holdfast.pipelines.rag.library import Library
 from holdfast.stores.protocol import Store
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def in_collection(command: Command) -> Command:
-    """Adds the option that names a collection."""
-    option = click.option(
-        "--collection", "-c", default=DEFAULT, show_default=True, envvar="HOLDFAST_COLLECTION", help="Which collection."
-    )
-    return option(command)
 
 
 def library_of(store: Store, collection: str, *, allow_private: bool = False) -> Library:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -25,13 +23,6 @@ if TYPE_CHECKING:
     from holdfast.pipelines.rag.outlook import Outlook
 
 SHOWN = 5
-
-
-def is_source(word: str) -> bool:
-    """Answers whether a word names something to ingest rather than a pipeline."""
-    if "://" in word or word.startswith("file:"):
-        return True
-    return Path(word).is_dir() or (not word.endswith(".py") and (Path(word).is_file() or glob.has_magic(word)))
 
 
 def foretell(asked: Asked, source: str, *, collection: str, price: float | None) -> None:

@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, common
-from holdfast.cli.libraries import in_collection
-from holdfast.cli.outlook import foretell, is_source
+from holdfast.cli.documents import is_source
+from holdfast.cli.in_collection import in_collection
 from holdfast.cli.pipelines import load
 from holdfast.cli.stores import known_batch, store_to_foresee
 from holdfast.cli.words import count, moment, span, table
@@ -35,6 +35,8 @@ def plan(asked: Asked, *, pipeline: str, batch: str | None, collection: str, pri
     about how many pages, chunks, how much time and money it would take to make them searchable.
     """
     if is_source(pipeline):
+        from holdfast.cli.outlook import foretell  # with document search, which other plans do without
+
         foretell(asked, pipeline, collection=collection, price=price)
         return
     loaded = load(pipeline)

@@ -27,7 +27,8 @@ def _pages() -> Iterator[str]:
 
 def _commands(title: str, group: click.Group, context: click.Context) -> Iterator[str]:
     for name in group.list_commands(context):
-        command = group.commands[name]
+        command = group.get_command(context, name)
+        assert command is not None
         with click.Context(command, info_name=name, parent=context, terminal_width=WIDTH) as inner:
             yield from _page(f"{title} {name}", command, inner)
             if isinstance(command, click.Group):

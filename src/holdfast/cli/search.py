@@ -8,7 +8,8 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, Trouble, common
-from holdfast.cli.libraries import collection_in, in_collection, library_of
+from holdfast.cli.in_collection import in_collection
+from holdfast.cli.libraries import collection_in, library_of
 from holdfast.cli.stores import store_that_exists
 from holdfast.pipelines.rag.index import Where
 from holdfast.pipelines.rag.search import By, Found

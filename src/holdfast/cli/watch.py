@@ -13,8 +13,9 @@ from msgspec.structs import asdict
 
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
+from holdfast.cli.in_collection import in_collection
 from holdfast.cli.intake import NEWS, NOUNS, how_to_look, tell_left_out, told
-from holdfast.cli.libraries import in_collection, library_of, loaded_from
+from holdfast.cli.libraries import library_of, loaded_from
 from holdfast.cli.progress import Display, JsonLines, Lines, Progress, showing
 from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.summary import Summary

@@ -12,9 +12,9 @@ from msgspec import Struct
 from holdfast.core.errors import HoldfastError
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.dialects import run
+from holdfast.pipelines.rag.model import DEFAULT
 from holdfast.pipelines.rag.splitters import Splitting
 
-DEFAULT = "documents"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 

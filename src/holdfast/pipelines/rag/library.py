@@ -19,7 +19,6 @@ from holdfast.engine.settings import How
 from holdfast.engine.stale import stale_groups
 from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.collections import (
-    DEFAULT,
     Collection,
     Settings,
     collection_or_none,
@@ -32,6 +31,7 @@ from holdfast.pipelines.rag.embedders import Embedder, embedder_named
 from holdfast.pipelines.rag.files import Files
 from holdfast.pipelines.rag.index import Index, Model, Name, Where, index_of
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
+from holdfast.pipelines.rag.model import DEFAULT
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, attached_documents, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
 from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search

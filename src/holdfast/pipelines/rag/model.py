@@ -7,6 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+DEFAULT = "documents"
+"""The collection that is meant when none is named."""
 How = Literal["text", "ocr", "azure"]
 """How the text of a page came to be: it was there, or it was read off a picture."""
 

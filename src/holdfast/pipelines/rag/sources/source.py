@@ -7,7 +7,6 @@ import os
 import re
 from typing import Literal
 from urllib.parse import urldefrag, urlsplit
-from urllib.request import url2pathname
 
 from msgspec import Struct
 
@@ -95,6 +94,8 @@ def _url(word: str, scheme: str) -> Source:
     if scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise SourceRefused(f"{word} names the machine {parts.netloc}; a file: URL names a file of this one")
+        from urllib.request import url2pathname  # with all of http, which few sources need
+
         return source_of(url2pathname(parts.path))
     if scheme in ("http", "https"):
         if not parts.hostname:
