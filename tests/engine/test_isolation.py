@@ -707,12 +707,12 @@ def test_children_are_used_again_and_replaced_after_many_calls(
 def test_a_child_that_has_grown_is_replaced(
     pipeline: holdfast.Pipeline, raised: Callable[[], Nursery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child, "GROWTH", 16 * MB)
+    monkeypatch.setattr(child, "GROWTH", 64 * MB)
     leak: list[bytearray] = []
 
     @pipeline.step(runs_in="process")
     def grow(doc: Doc) -> int:
-        leak.append(bytearray(b"x") * 10 * MB)
+        leak.append(bytearray(b"x") * 40 * MB)  # so large that malloc finds no room for it in what is free already
         return len(leak)
 
     children, desk = raised(), desk_of(pipeline)
