@@ -43,7 +43,7 @@ def test_a_terminal_gets_a_bar_steps_failures_and_a_summary(folder: Path, column
     assert code == 1
     assert "━━" in seen
     assert "3/3" in seen
-    assert re.search(r"extract\s+━+\s+15 items kept", seen)
+    assert re.search(r"extract\s+[━╸╺]+\s+15 items kept", seen)
     assert "✗ docs/bad.txt at judge: ValueError" in seen
     assert "2 documents done" in seen
     assert "holdfast show docs/bad.txt" in seen
