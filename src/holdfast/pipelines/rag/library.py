@@ -32,7 +32,7 @@ from holdfast.pipelines.rag.files import Files
 from holdfast.pipelines.rag.index import Index, Model, Name, Where, index_of
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.model import DEFAULT
-from holdfast.pipelines.rag.pipeline import OverPages, Parts, attached_documents, document_search
+from holdfast.pipelines.rag.pipeline import OverPages, Parts, Split, attached_documents, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
 from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search
 from holdfast.pipelines.rag.sources import Source, source_of
@@ -47,6 +47,7 @@ class Library:
 
     embedder  a model of one's own, instead of the one that the collection's settings name
     reader    what reads the pages of documents, instead of the one that the settings name
+    split     where a text is cut into chunks, instead of as the settings say
     pages     steps of one's own over pages, between extract and chunk
     every     how many pages are committed together, or after how long; each by itself if nothing is said
     """
@@ -59,6 +60,7 @@ class Library:
         settings: Settings | None = None,
         embedder: Embedder | None = None,
         reader: Reader | None = None,
+        split: Split | None = None,
         pages: Sequence[OverPages] = (),
         every: int | timedelta | None = 1,
         allow_private: bool = False,
@@ -68,6 +70,7 @@ class Library:
         self.collection = self._opened(name, settings)
         self._given = embedder
         self._given_reader = reader
+        self._split = split
         self._pages = pages
         self._every = every
         self._allow_private = allow_private
@@ -98,6 +101,7 @@ class Library:
             reader=self._reader(),
             embedder=self.embedder,
             index=self.index,
+            split=self._split,
             pages=self._pages,
             submit=self._take_attachments,
             every=self._every,

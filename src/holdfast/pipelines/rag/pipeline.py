@@ -30,6 +30,7 @@ PATIENCE = timedelta(minutes=3)
 CARRIED = "#"
 """Stands between the key of a message and the name of what it carries."""
 OverPages = Callable[[Document, Page], Page]
+Split = Callable[[str], Iterator[tuple[int, int]]]
 Vector = tuple[bytes, bytes]
 """The hash of a content, and its vector; empty where it is known already."""
 
@@ -40,6 +41,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     reader    reads the pages of a document
     embedder  gives vectors
     index     is where chunks are found
+    split     cuts texts, in place of the collection's splitting
     pages     steps of one's own between extract and chunk, each over one page: a redaction, a translation
     submit    takes in what a document brought with it: the attachments of a message
     every     how many pages are committed together
@@ -49,6 +51,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     reader: Reader
     embedder: Embedder
     index: Index
+    split: Split | None = None
     pages: Sequence[OverPages] = ()
     submit: Callable[[Document, Sequence[str]], object] | None = None
     every: int | timedelta | None = 1
@@ -81,11 +84,11 @@ def _extract(pipeline: Pipeline, parts: Parts, reader: str) -> AnyStep:
 
 
 def _chunk(pipeline: Pipeline, parts: Parts, pages: AnyStep, splitting: Any) -> AnyStep:
-    index = parts.index
+    index, split = parts.index, parts.split or splitting.split
 
     @pipeline.step(settings=asdict(splitting))
     def chunk(doc: Document, cursor: int = 0) -> Iterator[Chunk]:
-        yield from _after(cursor, _marking_the_last(chunks_of(doc.each(pages), splitting.split)))
+        yield from _after(cursor, _marking_the_last(chunks_of(doc.each(pages), split)))
 
     @chunk.effect
     def add(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> None:
@@ -94,7 +97,7 @@ def _chunk(pipeline: Pipeline, parts: Parts, pages: AnyStep, splitting: Any) -> 
     return chunk
 
 
-def chunks_of(pages: Iterator[Page], split: Callable[[str], Iterator[tuple[int, int]]]) -> Iterator[Chunk]:
+def chunks_of(pages: Iterator[Page], split: Split) -> Iterator[Chunk]:
     """Cuts pages into chunks, and tells those that do not say it themselves what their document is called."""
     about: About | None = None
     title = ""

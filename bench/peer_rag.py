@@ -1,0 +1,66 @@
+"""Document search under the shared harness's W5: 2,000 texts to chunks to cheap vectors, the same splitter for all.
+
+    HOLDFAST_PERF=... PERF_HOME=... python bench/peer_rag.py W5 --n 2000
+
+What a user gets: extraction in children, checkpoints for every page, full text beside the vectors. Each text is split
+by the harness's splitter and embedded by its embedder; the harness counts what is embedded, and kills it at half.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from peer_holdfast import PERF  # noqa: F401 - it also makes the harness importable
+
+
+def ingest(ctx: Any) -> None:
+    import common as C  # noqa: N812
+
+    import holdfast
+    from holdfast.pipelines import rag
+
+    class Cheap:
+        name = "harness-256"
+        dimension = C.DIM
+        window = 256
+
+        def embed(self, texts: Sequence[str]) -> Any:
+            ctx.slots.tick(len(texts))
+            return C.embed_many(list(texts))
+
+        def embed_query(self, text: str) -> Any:
+            return C.embed_many([text])[0]
+
+    def split(text: str) -> Iterator[tuple[int, int]]:
+        after = 0
+        for piece in C.split_recursive(text):
+            start = text.index(piece, after)
+            after = start + 1
+            yield start, start + len(piece)
+
+    with holdfast.open(f"sqlite:///{ctx.dir}/holdfast.db") as store:
+        library = rag.Library(store, embedder=Cheap(), split=split)
+        library.ingest(str(ctx.dir / "corpus"), threads=int(os.environ.get("THREADS", "4")))
+
+
+def count(ctx: Any) -> int:
+    with sqlite3.connect(f"file:{ctx.dir}/holdfast.db?mode=ro", uri=True) as db:
+        return int(
+            db.execute(
+                "select count(*) from rag_chunk c"
+                " join rag_document d on d.id = c.document_id and d.version = c.version"
+                " join rag_meaning m on m.document_id = d.id and m.version = d.version"
+                " join rag_vector v on v.model_id = m.model_id and v.hash = c.hash"
+            ).fetchone()[0]
+        )
+
+
+if __name__ == "__main__":
+    import common as C  # noqa: N812
+
+    here = str(Path(__file__).resolve())
+    C.drive_w5("holdfast", C.version_of("holdfast"), here, ingest, count, note="all features on")
