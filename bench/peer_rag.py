@@ -36,11 +36,11 @@ def ingest(ctx: Any) -> None:
             return C.embed_many([text])[0]
 
     def split(text: str) -> Iterator[tuple[int, int]]:
+        """Finds the pieces where they stand. Some are put together with other separators than there were."""
         after = 0
         for piece in C.split_recursive(text):
-            start = text.index(piece, after)
-            after = start + 1
-            yield start, start + len(piece)
+            after = max(text.find(piece[:40], after), after) + 1
+            yield after - 1, min(after - 1 + len(piece), len(text))
 
     with holdfast.open(f"sqlite:///{ctx.dir}/holdfast.db") as store:
         library = rag.Library(store, embedder=Cheap(), split=split)
