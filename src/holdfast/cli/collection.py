@@ -13,6 +13,7 @@ from holdfast.cli.libraries import collection_in, collections_of
 from holdfast.cli.stores import store_that_exists, store_that_lasts
 from holdfast.cli.words import count, table
 from holdfast.pipelines.rag.collections import Collection, Settings
+from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.library import Library
 from holdfast.pipelines.rag.shelves import shown
 from holdfast.pipelines.rag.splitters import Splitting
@@ -33,6 +34,8 @@ def _settings(command: Any) -> Any:
             "--split", "how", type=click.Choice(["recursive", "tokens", "markdown"]), help="[default: recursive]"
         ),
         click.option("--embedder", help="granite, openai:MODEL, azure:DEPLOYMENT or ollama:MODEL. [default: granite]"),
+        click.option("--requests", type=click.FloatRange(0, min_open=True), help="What a service allows in a minute."),
+        click.option("--tokens", type=click.FloatRange(0, min_open=True), help="What a service allows in a minute."),
         click.option("--reader", type=click.Choice(["local", "azure"]), help="What reads pages. [default: local]"),
     )
     for option in reversed(options):
@@ -127,6 +130,8 @@ def delete(asked: Asked, /, *, name: str, yes: bool) -> None:
 def _with(settings: Settings, given: dict[str, Any]) -> Settings:
     said = {name: value for name, value in given.items() if value is not None}
     split = {name: said.pop(name) for name in ("size", "overlap", "how") if name in said}
+    rate = {name: said.pop(name) for name in ("requests", "tokens") if name in said}
+    said["rate"] = Rate(**asdict(settings.rate) | rate)
     try:
         return replace(settings, **said, splitting=Splitting(**asdict(settings.splitting) | split))
     except ValueError as error:

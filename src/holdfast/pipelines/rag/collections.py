@@ -12,6 +12,7 @@ from msgspec import Struct
 from holdfast.core.errors import HoldfastError
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.dialects import run
+from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.model import DEFAULT
 from holdfast.pipelines.rag.splitters import Splitting
 
@@ -28,11 +29,13 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     splitting  how pages are cut into chunks
     embedder   which model gives vectors: granite, openai:MODEL, azure:DEPLOYMENT, ollama:MODEL, hash:64
     reader     what reads the pages: the parsers of this package, or Azure Document Intelligence
+    rate       what a service behind the embedder allows in a minute; all workers of the store keep to it together
     """
 
     splitting: Splitting = Splitting()
     embedder: str = "granite"
     reader: Literal["local", "azure"] = "local"
+    rate: Rate = Rate()
 
 
 class Collection(Struct, frozen=True):

@@ -27,7 +27,8 @@ from holdfast.pipelines.rag.collections import (
     remove,
     swap,
 )
-from holdfast.pipelines.rag.embedders import Embedder, embedder_named
+from holdfast.pipelines.rag.embedders import Embedder, embedder_named, is_service
+from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.files import Files
 from holdfast.pipelines.rag.index import Index, Model, Name, Where, index_of
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
@@ -92,7 +93,7 @@ class Library:
     @cached_property
     def embedder(self) -> Embedder:
         """The model that gives vectors."""
-        return self._given or embedder_named(self.collection.settings.embedder)
+        return self._given or self._named(self.collection.settings.embedder)
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -200,7 +201,16 @@ class Library:
         if self.collection.searched is not None and self._given is None:
             self.swap_if_complete()
         spec = self.collection.searched
-        return Search(self.index, self.embedder if spec is None or self._given else embedder_named(spec))
+        return Search(self.index, self.embedder if spec is None or self._given else self._named(spec))
+
+    def _named(self, spec: str) -> Embedder:
+        """Gives an embedder, metered where a service stands behind it and its rate is known."""
+        rate = self.collection.settings.rate
+        if rate == Rate() or not is_service(spec):
+            return embedder_named(spec)
+        from holdfast.pipelines.rag.embedders.meter import Meter
+
+        return embedder_named(spec, meter=Meter(self.store, spec, rate=rate))
 
     def swap_if_complete(self) -> bool:
         """Has the vectors of the collection's own embedder searched, if all of them are made. Answers whether."""

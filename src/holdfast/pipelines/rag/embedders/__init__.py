@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from holdfast.pipelines.rag.embedders.granite import Granite
 
 DEFAULT = "granite"
+SERVICES = ("openai", "azure", "ollama")
 
-__all__ = ["DEFAULT", "Embedder", "LocalEmbedder", "RemoteEmbedder", "embedder_named", "is_remote"]
+__all__ = ["DEFAULT", "Embedder", "LocalEmbedder", "RemoteEmbedder", "embedder_named", "is_remote", "is_service"]
 
 
 class LocalEmbedder(Protocol):
@@ -58,6 +59,11 @@ def is_remote(embedder: Embedder) -> TypeGuard[RemoteEmbedder]:
     return hasattr(type(embedder), "embed_async")
 
 
+def is_service(spec: str) -> bool:
+    """Answers whether a spec names a service."""
+    return spec.partition(":")[0] in SERVICES
+
+
 def embedder_named(spec: str = DEFAULT, **settings: Any) -> Embedder:
     """Gives the embedder that a spec such as `granite`, `hash:64` or `ollama:nomic-embed-text` names.
 
@@ -72,7 +78,7 @@ def embedder_named(spec: str = DEFAULT, **settings: Any) -> Embedder:
             from holdfast.pipelines.rag.embedders.hashing import Hashing
 
             return Hashing(int(which or "64"))
-        case "openai" | "azure" | "ollama" if which:
+        case _ if is_service(spec) and which:
             from holdfast.pipelines.rag.embedders import services
             from holdfast.pipelines.rag.embedders.service import Service
 
