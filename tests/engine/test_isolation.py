@@ -250,11 +250,11 @@ def test_memory_is_what_a_body_may_add_however_much_is_there(
 
 
 def test_a_stream_has_its_memory_once_and_not_for_every_pull(pipeline: holdfast.Pipeline, bench: Bench) -> None:
-    @pipeline.step(runs_in="process", memory=64 * MB, commit_every=1, retry=holdfast.Retry(attempts=1))
+    @pipeline.step(runs_in="process", memory=160 * MB, commit_every=1, retry=holdfast.Retry(attempts=1))
     def hog(doc: Doc, cursor: int = 0) -> Iterator[int]:
         held = []
         for n in range(cursor, 10):
-            held.append(bytearray(16 * MB))
+            held.append(bytearray(40 * MB))  # so large that malloc finds no room for it in what is free already
             yield n
 
     bench.submit("a")
