@@ -32,75 +32,27 @@ from holdfast.core.model import (
 )
 from holdfast.core.moves import Accepted, Ending, Move, Tx, rewound
 from holdfast.core.orphans import STRATEGIES, Orphan
-from holdfast.core.plan import Shape, StepShape
+from holdfast.core.plan import Shape
 from holdfast.stores.protocol import Store
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance.base import LEASE
 from holdfast.testing.conformance.books import books, cleaned_alike, plain
-
-SHAPES = (
-    Shape("papers", (StepShape("read", "stream"), StepShape("look", "gate"), StepShape("file", "value"))),
-    Shape(
-        "papers",
-        (StepShape("scan", "stream"), StepShape("look", "gate"), StepShape("file", "value"), StepShape("end", "gate")),
-        {"read": "scan"},
-    ),
-    Shape("papers", (StepShape("file", "value"), StepShape("end", "gate")), {"read": "file", "scan": "file"}),
-    Shape("papers", (StepShape("file", "value"), StepShape("look", "gate"), StepShape("read", "stream"))),
-    Shape(
-        "papers",
-        (StepShape("scan", "stream"), StepShape("look", "gate"), StepShape("file", "value")),
-        {"read": "scan", "end": "file"},
-    ),
-    Shape("papers", (StepShape("read", "stream", version=2), StepShape("look", "gate"), StepShape("file", "value"))),
-    Shape(
-        "papers",
-        (StepShape("read", "stream", settings={"size": 1}), StepShape("file", "value"), StepShape("end", "gate")),
-        {"look": "file"},
-    ),
+from holdfast.testing.conformance.chances import (
+    ASIDES,
+    BATCHES,
+    COSTS,
+    DECISIONS,
+    GATES,
+    KEYS,
+    MARKS,
+    SECONDS,
+    SHAPES,
+    SOME_BATCH,
+    VALUES,
+    VERBS,
+    VERBS_OF_PEOPLE,
+    WAYS,
 )
-KEYS = st.sampled_from("abcde")
-MARKS = st.sampled_from(["f1", "f2", "f3"])
-BATCHES = st.sampled_from(["march", "april"])
-SECONDS = st.integers(0, 45).map(lambda seconds: timedelta(seconds=seconds))
-SOME_BATCH = st.sampled_from([None, None, None, "march", "april"])
-WAYS = st.sampled_from(["forward", "forward", "forward", "within", "broken"])
-VALUES = st.sampled_from(['"v"', b"bytes", '"' + "x" * 70_000 + '"'])
-COSTS = st.sampled_from(["attempt", "crash", "nothing"])
-ASIDES = st.sampled_from(["", "aside", "mend"])
-GATES = ("look", "end")
-DECISIONS = {"paused": "resume", "dead": "redrive", "done": "rewind_to"}
-VERBS_OF_PEOPLE = ("resume", "reject", "pause", "cancel", "redrive", "accept", "prioritise", "rewind_to", "rewind_to")
-
-
-VERBS = (
-    "submit",
-    "rename",
-    *["claim"] * 5,
-    "claim_suspect",
-    *["commit"] * 7,
-    *["give_back"] * 3,
-    *["reclaim"] * 3,
-    *["scan"] * 2,
-    *["decide"] * 3,
-    *["time_passes"] * 2,
-    "rewind",
-    "admit",
-    "wake",
-    "set_time",
-    "pace",
-    "enlist",
-    "beat",
-    "retire",
-    "surrender",
-    *["declare"] * 2,
-    "check",
-    "seal",
-    "close",
-    "cleanup",
-)
-"""How often each verb comes, so that documents get somewhere."""
-
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
