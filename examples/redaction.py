@@ -2,8 +2,8 @@
 
     python examples/redaction.py FOLDER
 
-The step stands between extract and chunk. It is over pages, so it resumes at the next page like everything else, and
-raising its version redacts anew what was ingested before.
+The step stands between extract and chunk. It is over pages, so it resumes at the next page like everything else. Under
+another name it is another step: what was ingested before is redacted anew by the next ingest.
 """
 
 from __future__ import annotations

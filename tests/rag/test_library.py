@@ -70,6 +70,19 @@ def test_a_changed_file_replaces_its_old_version(library: rag.Library, folder: P
     assert keys(library, "neap tides")[0] == "tides.txt"
 
 
+def test_a_file_that_has_no_text_any_more_is_not_found_as_it_was(library: rag.Library, folder: Path) -> None:
+    page = folder / "buoys.html"
+    page.write_text("<html><body><p>Buoys mark the channel.</p></body></html>")
+    library.ingest(str(folder))
+    assert keys(library, "buoys mark the channel")[0] == "buoys.html"
+    page.write_text("<html><body><p> </p></body></html>")
+    assert library.ingest(str(folder)).done == 1
+    assert "buoys.html" not in keys(library, "buoys mark the channel")
+    page.write_text("<html><body><p>Buoys mark the channel again.</p></body></html>")
+    library.ingest(str(folder))
+    assert keys(library, "buoys mark the channel")[0] == "buoys.html"
+
+
 def test_a_deleted_file_leaves_the_index_and_can_come_back(library: rag.Library, folder: Path) -> None:
     library.ingest(str(folder))
     text = (folder / "tides.txt").read_text()

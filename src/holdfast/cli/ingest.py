@@ -12,7 +12,7 @@ from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
 from holdfast.cli.intake import NOUNS, how_to_look, take_in
-from holdfast.cli.libraries import library_of, loaded_from
+from holdfast.cli.libraries import loaded_from
 from holdfast.cli.progress import showing
 from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.summary import Summary
@@ -57,7 +57,7 @@ def ingest(
     looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private)
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
-        library = library_of(store, collection, allow_private=allow_private)
+        library = Library(store, collection, allow_private=allow_private)
         counts = Counts(library.pipeline, store, batch=None, hands=how["threads"], nouns=NOUNS)
         counts.items = library.tally
         with showing(asked, counts, limits) as progress:

@@ -9,11 +9,6 @@ from holdfast.pipelines.rag.library import Library
 from holdfast.stores.protocol import Store
 
 
-def library_of(store: Store, collection: str, *, allow_private: bool = False) -> Library:
-    """Opens a collection, and makes it if it is not there."""
-    return Library(store, collection, allow_private=allow_private)
-
-
 def collections_of(store: Store) -> list[Collection]:
     """Gives all collections of a store."""
     with store.transaction() as tx:

@@ -12,11 +12,11 @@ import msgspec
 from msgspec.structs import asdict
 
 from holdfast.cli.asked import Asked
-from holdfast.cli.libraries import library_of
 from holdfast.cli.stores import store_to_foresee
 from holdfast.cli.words import count, span
 from holdfast.engine.api import opened
 from holdfast.pipelines.rag.ingest import KINDS
+from holdfast.pipelines.rag.library import Library
 from holdfast.stores.protocol import Store
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def foretell(asked: Asked, source: str, *, collection: str, price: float | None)
     from holdfast.pipelines.rag.outlook import foresee
 
     with _store(asked) as store:
-        library = library_of(store, collection)
+        library = Library(store, collection)
         outlook = foresee(library, source)
         embedder = library.collection.settings.embedder
     cost = None if price is None else outlook.tokens / 1_000_000 * price

@@ -9,9 +9,10 @@ import msgspec
 
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.libraries import collection_in, library_of
+from holdfast.cli.libraries import collection_in
 from holdfast.cli.stores import store_that_exists
 from holdfast.pipelines.rag.index import Where
+from holdfast.pipelines.rag.library import Library
 from holdfast.pipelines.rag.search import By, Found
 
 
@@ -47,7 +48,7 @@ def search(
     """
     where = Where(**which, metadata=_pairs(metadata))
     with store_that_exists(asked) as store:
-        library = library_of(store, collection_in(store, collection).name)
+        library = Library(store, collection_in(store, collection).name)
         found = library.search(" ".join(question), where, limit=limit, each=each, by=by)
     if asked.json:
         click.echo(msgspec.json.encode({"question": " ".join(question), "found": found}))

@@ -15,7 +15,7 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.in_collection import in_collection
 from holdfast.cli.intake import NEWS, NOUNS, how_to_look, tell_left_out, told
-from holdfast.cli.libraries import library_of, loaded_from
+from holdfast.cli.libraries import loaded_from
 from holdfast.cli.progress import Display, JsonLines, Lines, Progress, showing
 from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.summary import Summary
@@ -61,7 +61,7 @@ def watch(
     looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private)
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
-        library = library_of(store, collection, allow_private=allow_private)
+        library = Library(store, collection, allow_private=allow_private)
         counts = Counts(library.pipeline, store, batch=None, hands=how["threads"], nouns=NOUNS)
         counts.items = library.tally
         with _telling(asked, counts, limits) as progress, stopping_on_signals(limits):

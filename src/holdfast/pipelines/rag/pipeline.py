@@ -175,8 +175,11 @@ def _index(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) ->
         return doc.reader.extent(chunks.name)
 
     @publish.effect
-    def show(tx: Tx, doc: Document, _: int) -> None:
-        index.show(tx, _name(doc), model=_model(embedder))
+    def show(tx: Tx, doc: Document, count: int) -> None:
+        if count:
+            index.show(tx, _name(doc), model=_model(embedder))
+        else:
+            index.forget(tx, _name(doc))  # it has no text any more
 
     @publish.verify
     def is_there(doc: Document) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from abc import ABC, abstractmethod
 from base64 import b64decode
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
@@ -35,7 +36,7 @@ WAITS = 4
 """How often one request is put off for a short while before its documents are."""
 
 
-class Service:
+class Service(ABC):
     """What the services have in common. A subclass says the address, the headers, the question and the answer."""
 
     key_variable = ""
@@ -96,21 +97,21 @@ class Service:
 
     # what a subclass says
 
+    @abstractmethod
     def address(self) -> str:
         """Gives the URL to post to."""
-        raise NotImplementedError
 
     def headers(self, key: str) -> dict[str, str]:
         """Gives the headers that say who asks."""
         return {"authorization": f"Bearer {key}"} if key else {}
 
+    @abstractmethod
     def question(self, texts: Sequence[str]) -> dict[str, Any]:
         """Gives the body of a request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def vectors(self, answer: Any) -> list[Any]:
         """Finds the vectors in an answer, in the order of the texts."""
-        raise NotImplementedError
 
     def key(self) -> str:
         """Gives the key; empty where none is needed."""
