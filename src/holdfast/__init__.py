@@ -24,7 +24,7 @@ from holdfast.core.model import Balance, Decision, NewDocument, Receipt
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
-from holdfast.core.step import At, Step
+from holdfast.core.step import At, Step, last
 from holdfast.engine.api import drain, submit, verify, work
 from holdfast.engine.api import opened as open  # noqa: A004 - `holdfast.open` reads as what it does
 from holdfast.engine.budget import Budget
@@ -69,6 +69,7 @@ __all__ = [
     "drain",
     "explain",
     "explain_batch",
+    "last",
     "open",
     "submit",
     "verify",

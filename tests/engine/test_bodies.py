@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import msgspec
 import pytest
@@ -112,6 +113,60 @@ def test_commits_come_as_often_as_declared(
     bench.submit("a")
     assert bench.drain().moves == moves
     assert len(bench.kept("pages")) == 10
+
+
+@pytest.mark.parametrize("where", ["thread", "process"])
+def test_what_is_marked_as_the_last_is_committed_with_the_end(
+    pipeline: holdfast.Pipeline, bench: Bench, where: Literal["thread", "process"]
+) -> None:
+    @pipeline.step(commit_every=1, runs_in=where)
+    def pages(doc: holdfast.Document, cursor: int = 0) -> Iterator[int]:
+        yield from range(cursor, 2)
+        yield holdfast.last(2)
+
+    bench.submit("a")
+    assert bench.drain().moves == 3
+    assert bench.kept("pages") == [0, 1, 2]
+
+
+def test_what_comes_after_what_was_marked_as_the_last_is_kept_all_the_same(
+    pipeline: holdfast.Pipeline, bench: Bench
+) -> None:
+    @pipeline.step(commit_every=1)
+    def pages(doc: holdfast.Document, cursor: int = 0) -> Iterator[int]:
+        for number in range(cursor, 4):
+            yield holdfast.last(number) if number == 1 else number
+
+    bench.submit("a")
+    assert bench.drain().moves == 4
+    assert bench.kept("pages") == [0, 1, 2, 3]
+
+
+def test_a_cursor_of_its_own_can_be_marked_as_the_last(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    @pipeline.step(commit_every=1)
+    def records(doc: holdfast.Document, cursor: str | None = None) -> Iterator[At[str]]:
+        yield At("x", "X")
+        yield holdfast.last(At("y", "Y"))
+
+    bench.submit("a")
+    assert bench.drain().moves == 2
+    assert bench.kept("records") == ["X", "Y"]
+
+
+def test_an_error_after_what_was_marked_as_the_last_does_not_lose_it(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    began: list[int] = []
+
+    @pipeline.step(commit_every=1, retry=SOON)
+    def pages(doc: holdfast.Document, cursor: int = 0) -> Iterator[int]:
+        began.append(cursor)
+        if cursor == 0:
+            yield holdfast.last(0)
+            raise OSError("while it tidied up")
+
+    bench.submit("a")
+    assert bench.drain().done == 1
+    assert began == [0, 1]
+    assert bench.kept("pages") == [0]
 
 
 def test_a_cursor_may_be_any_json(pipeline: holdfast.Pipeline, bench: Bench) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -35,6 +35,24 @@ class At(Generic[T]):
     def __init__(self, cursor: Any, value: T = NOTHING) -> None:
         self.cursor = cursor
         self.value = value
+
+
+class Last:
+    """What `last` marks."""
+
+    __slots__ = ("yielded",)
+
+    def __init__(self, yielded: Any) -> None:
+        self.yielded = yielded
+
+
+def last(item: V) -> V:
+    """Marks the last thing that a stream yields: `yield last(page)`. It is committed together with the step's end.
+
+    Nobody has to know it, but a stream of one item that says so costs one commit, not two. One that yields more after
+    all loses nothing: it only commits later.
+    """
+    return cast("V", Last(item))
 
 
 class Options(Struct, frozen=True, kw_only=True):

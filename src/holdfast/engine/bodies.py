@@ -18,7 +18,7 @@ from holdfast.core.errors import BodyError, CursorMovedBack, WrongLength
 from holdfast.core.integrity import Traces
 from holdfast.core.model import WHOLE, Claim, Decision, Item, Plan
 from holdfast.core.pipeline import Pipeline
-from holdfast.core.step import NOTHING, AnyStep, At
+from holdfast.core.step import NOTHING, AnyStep, At, Last
 from holdfast.engine.calls import (
     NOTHING_THERE,
     Call,
@@ -206,7 +206,11 @@ class Collector:
 
     def take(self, yielded: Any) -> bool:
         """Takes one yielded thing. Answers whether it is time to commit."""
-        if type(yielded) is At:
+        kind = type(yielded)
+        if kind is Last:
+            self.take(yielded.yielded)
+            return False  # the end comes next, and is committed with it
+        if kind is At:
             value = yielded.value
             cursor = self._own_cursor(yielded)
         else:

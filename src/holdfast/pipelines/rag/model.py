@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 DEFAULT = "documents"
 """The collection that is meant when none is named."""
@@ -17,7 +19,8 @@ class Page(Struct, frozen=True, omit_defaults=True):
     """One page of a document: a page of a PDF, a slide, a sheet, or the whole of what has no pages.
 
     `label` says where it came from when a number does not: the name of a sheet, the title of a slide. The first page
-    says what the file is, and names what it carries: the attachments of a message.
+    says what the file is, and names what it carries: the attachments of a message. `last` marks the last one, where
+    that is known by then.
     """
 
     number: int
@@ -26,6 +29,7 @@ class Page(Struct, frozen=True, omit_defaults=True):
     label: str = ""
     kind: str = ""
     attachments: tuple[str, ...] = ()
+    last: bool = False
 
 
 class About(Struct, frozen=True, omit_defaults=True):
@@ -59,6 +63,20 @@ class Chunk(Struct, frozen=True, omit_defaults=True):
     def hash(self) -> bytes:
         """What its vector is remembered by."""
         return blake2b(self.content.encode(), digest_size=16).digest()
+
+
+Piece = TypeVar("Piece", Page, Chunk)
+
+
+def marking_the_last(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """Gives pages or chunks, each once it is known whether another one follows."""
+    before = next(pieces, None)
+    for one in pieces:
+        assert before is not None
+        yield before
+        before = one
+    if before is not None:
+        yield replace(before, last=True)
 
 
 class Attachment(Struct, frozen=True):

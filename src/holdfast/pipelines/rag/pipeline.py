@@ -8,18 +8,18 @@ from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from holdfast.core.document import Document
 from holdfast.core.model import NewDocument
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
-from holdfast.core.step import AnyStep
+from holdfast.core.step import AnyStep, last
 from holdfast.pipelines.rag.collections import Collection
 from holdfast.pipelines.rag.embedders import Embedder, is_remote
 from holdfast.pipelines.rag.index import Entry, Index, Model, Name
-from holdfast.pipelines.rag.model import About, Chunk, Page
+from holdfast.pipelines.rag.model import About, Chunk, Page, marking_the_last
 from holdfast.pipelines.rag.reading import Reader
 from holdfast.pipelines.rag.titles import title_of
 
@@ -78,7 +78,8 @@ def _extract(pipeline: Pipeline, parts: Parts, reader: str) -> AnyStep:
         runs_in="process", memory=MEMORY, timeout=PATIENCE, commit_every=parts.every, settings={"reader": reader}
     )
     def extract(doc: Document, cursor: int = 0) -> Iterator[Page]:
-        yield from read(doc.payload, start=cursor)
+        for page in read(doc.payload, start=cursor):
+            yield last(page) if page.last else page
 
     return extract
 
@@ -88,7 +89,7 @@ def _chunk(pipeline: Pipeline, parts: Parts, pages: AnyStep, splitting: Any) -> 
 
     @pipeline.step(settings=asdict(splitting))
     def chunk(doc: Document, cursor: int = 0) -> Iterator[Chunk]:
-        yield from _after(cursor, _marking_the_last(chunks_of(doc.each(pages), split)))
+        yield from _after(cursor, marking_the_last(chunks_of(doc.each(pages), split)))
 
     @chunk.effect
     def add(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> None:
@@ -109,16 +110,6 @@ def chunks_of(pages: Iterator[Page], split: Split) -> Iterator[Chunk]:
             text = page.text[start:end]
             yield Chunk(page.number, start, end, text, title=title if title not in text else "", about=about)
             about = None
-
-
-def _marking_the_last(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    before = next(chunks, None)
-    for one in chunks:
-        assert before is not None
-        yield before
-        before = one
-    if before is not None:
-        yield replace(before, last=True)
 
 
 def _after(count: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.kinds import Kind, kind_of
 from holdfast.pipelines.rag.limits import LIMITS, Limits, check_pages, check_size
-from holdfast.pipelines.rag.model import Attachment, Page
+from holdfast.pipelines.rag.model import Attachment, Page, marking_the_last
 from holdfast.pipelines.rag.parsers.cleaning import clean
 
 PARSERS: dict[Kind, str] = {
@@ -34,6 +34,8 @@ PARSERS: dict[Kind, str] = {
     "tiff": "images",
 }
 MESSAGES = ("eml", "msg")
+AT_ONCE = ("html", "markdown", "text", "docx", *MESSAGES)
+"""Kinds whose text is there as a whole, so that looking for the next page before one is given costs nothing."""
 
 
 def pages_of(path: Path, *, start: int = 0, kind: Kind | None = None, limits: Limits = LIMITS) -> Iterator[Page]:
@@ -44,8 +46,10 @@ def pages_of(path: Path, *, start: int = 0, kind: Kind | None = None, limits: Li
     """
     check_size(path, limits)
     given = 0
-    pages: Callable[..., Iterator[Page]] = _parser(kind or kind_of(path, limits)).pages
-    for page in pages(path, start=start, limits=limits):
+    kind = kind or kind_of(path, limits)
+    parse: Callable[..., Iterator[Page]] = _parser(kind).pages
+    pages = parse(path, start=start, limits=limits)
+    for page in marking_the_last(pages) if kind in AT_ONCE else pages:
         check_pages(page.number, limits)
         given += len(page.text)
         if len(page.text) > limits.page_characters or given > limits.characters:

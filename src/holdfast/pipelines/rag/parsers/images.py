@@ -24,8 +24,9 @@ BROKEN = (OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError, Index
 def pages(path: Path, *, start: int, limits: Limits) -> Iterator[Page]:
     """Gives the pages after the first `start`."""
     with _opened(path) as picture:
-        for number in range(start + 1, _count(picture, limits) + 1):
-            yield Page(number, read_text(_frame(picture, number, limits)), how="ocr")
+        count = _count(picture, limits)
+        for number in range(start + 1, count + 1):
+            yield Page(number, read_text(_frame(picture, number, limits)), how="ocr", last=number == count)
 
 
 def count(path: Path, *, limits: Limits) -> int:

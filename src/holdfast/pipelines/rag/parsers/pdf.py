@@ -8,6 +8,8 @@ from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.limits import Limits, check_pages
 from holdfast.pipelines.rag.model import Page
@@ -47,12 +49,10 @@ def pages(path: Path, *, start: int, limits: Limits) -> Iterator[Page]:
     with _opened(path, limits) as document:
         for index in range(start, len(document)):
             with _page(document, index) as page:
-                if page:
-                    yield _read(page, index + 1, limits)
-                    continue
-            if index == 0:
+                read = _read(page, index + 1, limits) if page else None
+            if read is None and index == 0:
                 _check_some_page_loads(document)
-            yield Page(index + 1, "", label=UNREADABLE)
+            yield replace(read or Page(index + 1, "", label=UNREADABLE), last=index + 1 == len(document))
 
 
 def count(path: Path, *, limits: Limits) -> int:

@@ -18,12 +18,13 @@ FURNITURE = {"sldNum", "sldImg", "hdr", "ftr", "dt"}
 def pages(path: Path, *, start: int, limits: Limits) -> Iterator[Page]:
     """Gives the slides after the first `start`, in the order they are shown."""
     with open_package(path, limits) as package:
-        for number, slide in enumerate(_slides(package, limits)[start:], start + 1):
+        slides = _slides(package, limits)
+        for number, slide in enumerate(slides[start:], start + 1):
             title, lines = _said(package, slide)
             for relation in package.relations(slide).values():
                 if relation.type in ("diagramData", "notesSlide"):
                     lines.extend(["", *_said(package, relation.target)[1]])
-            yield Page(number, joined(lines), label=title)
+            yield Page(number, joined(lines), label=title, last=number == len(slides))
 
 
 def count(path: Path, *, limits: Limits) -> int:

@@ -17,6 +17,7 @@ from holdfast.pipelines.rag.index.sqlite.statements import SQL
 from holdfast.pipelines.rag.index.sqlite.stems import Stems
 from holdfast.pipelines.rag.index.words import match, words_of
 from holdfast.pipelines.rag.model import Chunk
+from holdfast.stores.queries import in_statements
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,19 +54,13 @@ class SqliteIndex:
         document_id = self._enter(tx, entry)
         version = {"document_id": document_id, "version": entry.version}
         ((last, at),) = tx.execute(SQL["next_chunk"], version).fetchall()
-        numbers = range(last + 1, last + 1 + len(chunks))
-        places = enumerate(zip(numbers, chunks, strict=True), at)
-        tx.executemany(
-            SQL["add_chunk"],
-            [
-                (number, document_id, entry.version, place, chunk.page, chunk.start, chunk.end, chunk.hash)
-                for place, (number, chunk) in places
-            ],
-        )
-        tx.executemany(
-            SQL["add_words"],
-            [(number, chunk.text, chunk.title) for number, chunk in zip(numbers, chunks, strict=True)],
-        )
+        rows: list[Any] = []
+        words: list[Any] = []
+        for number, (place, chunk) in enumerate(enumerate(chunks, at), last + 1):
+            rows += (number, document_id, entry.version, place, chunk.page, chunk.start, chunk.end, chunk.hash)
+            words += (number, chunk.text, chunk.title)
+        _write(tx, "add_chunk", rows, width=8)
+        _write(tx, "add_words", words, width=3)
         if chunks and chunks[-1].last:
             tx.execute(SQL["chunked"], version)
 
@@ -79,7 +74,8 @@ class SqliteIndex:
 
     def remember(self, tx: Tx, model: Model, vectors: Mapping[bytes, bytes]) -> None:
         number = self._number(tx, model)
-        tx.executemany(SQL["remember"], [(number, content, vector) for content, vector in vectors.items()])
+        rows = [value for content, vector in vectors.items() for value in (number, content, vector)]
+        _write(tx, "remember", rows, width=3)
 
     def publish(self, name: Name, *, model: Model) -> None:
         pass  # the vectors are searched where they are remembered
@@ -257,3 +253,9 @@ class SqliteIndex:
             with self._lock:
                 self._connections.append(db)
         return db
+
+
+def _write(tx: Tx, verb: str, rows: Sequence[Any], *, width: int) -> None:
+    """Writes many rows in few statements: each one is a turn in which another thread may hold up the commit."""
+    for statement, parameters in in_statements(SQL[verb], (), rows, width):
+        tx.execute(statement, parameters)

@@ -1,2 +1,3 @@
 -- The words of a chunk.
-insert into rag_words (rowid, text, title) values (?, ?, ?)
+insert into rag_words (rowid, text, title) values
+/* rows */ (?, ?, ?)
