@@ -36,6 +36,23 @@ def test_windows_cover_every_item_once(pipeline: holdfast.Pipeline, bench: Bench
     assert bench.kept("double") == [number * 2 for number in range(10)]
 
 
+def test_the_last_window_is_committed_with_the_end_of_its_step(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    source = numbers(pipeline, 10)
+    wrote: list[int] = []
+
+    @pipeline.step(over=source, size=4)
+    def double(doc: holdfast.Document, batch: list[int]) -> list[int]:
+        return [number * 2 for number in batch]
+
+    @double.effect
+    def write(tx: holdfast.Tx, doc: holdfast.Document, doubled: list[int]) -> None:
+        wrote.extend(doubled)
+
+    bench.submit("a")
+    assert bench.drain().moves == 1 + 3  # the source, and one for each window
+    assert wrote == bench.kept("double") == [number * 2 for number in range(10)]
+
+
 def test_without_a_size_the_body_gets_one_item(pipeline: holdfast.Pipeline, bench: Bench) -> None:
     source = numbers(pipeline, 3)
 

@@ -70,7 +70,19 @@ def advance(
 class Executor:
     """One document on its way. The claim's checkpoint moves with every accepted commit."""
 
-    __slots__ = ("at", "attempts", "claim", "crashes", "did", "document", "held", "pipeline", "traces", "who")
+    __slots__ = (
+        "at",
+        "attempts",
+        "claim",
+        "crashes",
+        "did",
+        "document",
+        "extents",
+        "held",
+        "pipeline",
+        "traces",
+        "who",
+    )
 
     def __init__(
         self,
@@ -92,6 +104,7 @@ class Executor:
         self.held = True
         self.traces = traces
         self.did = did
+        self.extents: dict[str, int] = {}  # how many items came of the streams that ended here
 
     def run(self) -> Run:
         """Step by step, until the document is done, parked or given back."""
@@ -148,10 +161,13 @@ class Executor:
             pulled = yield from self.compute(PullStream(step.name, cursor, pulled.position))
         effect = self.effect(step, pulled.values) if pulled.values else None
         yield from self.commit(step, self.past(step, pulled.items, effect))
+        self.extents[step.name] = pulled.position
 
     def _over(self, step: AnyStep) -> Run:
         assert step.options.over is not None
-        extent = yield from self.compute(MeasureExtent(step.options.over))
+        extent = self.extents.get(step.options.over)
+        if extent is None:
+            extent = yield from self.compute(MeasureExtent(step.options.over))
         if wrong := misplaced(self.at, extent):
             raise self._parked(wrong)
         yield from Walk(self, step, Windows(extent, cursor=self.at.cursor)).run()
@@ -246,6 +262,7 @@ class Executor:
         self.claim = yield Rewind(to, reason)
         self.at = self.claim.checkpoint
         self.document.generation = self.at.generation
+        self.extents.clear()
         self.attempts, self.crashes = 1, 0
 
     def judged(self, step: AnyStep, error: BaseException) -> Over:

@@ -30,11 +30,14 @@ class Walk:
         self.out = 0
         self.again: list[RunWindow] = []
         self.stopped_by: BaseException | None = None
+        self.passed = False
 
     def run(self) -> Run:
         """First every item, then those that were set aside once more, then on to the next step."""
         if not self.windows.finished:
             yield from self._work_off()
+        if self.passed:
+            return
         self.again = [self._single(place) for place, tries in self.windows.aside.items() if tries < self.retry.attempts]
         if self.again:
             yield from self._work_off()
@@ -92,8 +95,16 @@ class Walk:
         if cursor == (self.executor.at.cursor or 0):
             return  # a window that failed was taken apart: nothing to keep yet
         together = partial(_all, effects) if effects else None
-        move = self.executor.within(self.step, cursor, items, together, asides=asides, mended=mended)
+        if self._nothing_is_left(mended):
+            move = self.executor.past(self.step, items, together)
+            self.passed = True
+        else:
+            move = self.executor.within(self.step, cursor, items, together, asides=asides, mended=mended)
         yield from self.executor.commit(self.step, move)
+
+    def _nothing_is_left(self, mended: Sequence[int]) -> bool:
+        """Whether the last window is in, and nothing was ever set aside: then it is committed with the step's end."""
+        return self.windows.finished and not (self.windows.aside or mended or self.again or self.out or self.stopped_by)
 
     def _take_apart(self, call: RunWindow, error: BaseException) -> list[Aside]:
         """Halves a window that failed, down to the single bad item, which is set aside."""

@@ -125,23 +125,25 @@ def _embed(pipeline: Pipeline, parts: Parts, chunks: AnyStep) -> None:
         over=chunks, size=embedder.window, parallel=2, keep=False, name="embed", settings=model, retry=Retry(attempts=5)
     )
 
-    def unknown(some: Sequence[Chunk]) -> dict[bytes, str]:
-        contents = {one.hash: one.content for one in some}
+    def split_off(some: Sequence[Chunk]) -> tuple[list[bytes], dict[bytes, str]]:
+        """Gives the hashes of some chunks, and the contents that have no vector yet."""
+        hashes = [one.hash for one in some]
+        contents = dict(zip(hashes, some, strict=True))
         known = index.known(_model(embedder), [*contents])
-        return {content: text for content, text in contents.items() if content not in known}
+        return hashes, {content: one.content for content, one in contents.items() if content not in known}
 
     if is_remote(embedder):
 
         @step
         async def embed(doc: Document, some: list[Chunk]) -> list[Vector]:
-            new = unknown(some)
-            return _paired(some, new, await embedder.embed_async([*new.values()]) if new else [])
+            hashes, new = split_off(some)
+            return _paired(hashes, new, await embedder.embed_async([*new.values()]) if new else [])
     else:
 
         @step
         def embed(doc: Document, some: list[Chunk]) -> list[Vector]:
-            new = unknown(some)
-            return _paired(some, new, embedder.embed([*new.values()]) if new else [])
+            hashes, new = split_off(some)
+            return _paired(hashes, new, embedder.embed([*new.values()]) if new else [])
 
     @embed.effect
     def remember(tx: Tx, doc: Document, vectors: Sequence[Vector]) -> None:
@@ -149,9 +151,9 @@ def _embed(pipeline: Pipeline, parts: Parts, chunks: AnyStep) -> None:
         index.remember(tx, _model(embedder), {content: vector for content, vector in vectors if vector})
 
 
-def _paired(some: Sequence[Chunk], new: dict[bytes, str], vectors: Any) -> list[Vector]:
+def _paired(hashes: Sequence[bytes], new: dict[bytes, str], vectors: Any) -> list[Vector]:
     halves = {content: vector.astype("<f2").tobytes() for content, vector in zip(new, vectors, strict=True)}
-    return [(one.hash, halves.get(one.hash, b"")) for one in some]
+    return [(content, halves.get(content, b"")) for content in hashes]
 
 
 def _index(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) -> None:

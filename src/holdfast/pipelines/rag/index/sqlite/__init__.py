@@ -116,7 +116,9 @@ class SqliteIndex:
 
     def _number(self, tx: Tx, model: Model) -> int:
         """Gives the number of a model. It is asked for in every transaction: one that is rolled back names none."""
-        ((number, dimension),) = tx.execute(SQL["model"], {"name": model.name, "dimension": model.dimension}).fetchall()
+        asked = {"name": model.name, "dimension": model.dimension}
+        known = tx.execute(SQL["model"], asked).fetchone() or tx.execute(SQL["add_model"], asked).fetchone()
+        number, dimension = known
         if dimension != model.dimension:
             raise ValueError(
                 f"{model.name} gave vectors of {dimension} numbers before, and gives {model.dimension} now"

@@ -46,7 +46,6 @@ create table if not exists rag_chunk (
   hash blob not null,
   unique (document_id, version, position)
 );
-create index if not exists rag_chunk_hash on rag_chunk (hash);
 
 -- The text of chunks, by the number of the chunk.
 create virtual table if not exists rag_words using fts5 (text, title, tokenize = 'porter unicode61 remove_diacritics 2');
