@@ -23,7 +23,7 @@ def test_the_mistake_in_the_example_is_found_and_named():
     with pytest.raises(Differs) as found:
         crash_everywhere(mistaken.shop, mistaken.documents(), prepare=mistaken.prepare)
     told = str(found.value)
-    assert "right before the commit of 'order-1' at step 'charge', cursor 1, going to 2" in told
+    assert "right before the commit of 'order-1' at step 'charge', cursor 1, going to the end" in told
     assert "table charge: there twice: customer='order-1', article='cup', cents=900" in told
 
 
