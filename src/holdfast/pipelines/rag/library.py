@@ -75,6 +75,7 @@ class Library:
         self._pages = pages
         self._every = every
         self._allow_private = allow_private
+        self._searches: dict[str | None, Search] = {}
         self.tally: Counter[str] = Counter()
         """How many pages, chunks and vectors this process made, by step."""
 
@@ -200,8 +201,10 @@ class Library:
         """Searches with the vectors that are complete: those of the embedder before, while new ones are being made."""
         if self.collection.searched is not None and self._given is None:
             self.swap_if_complete()
-        spec = self.collection.searched
-        return Search(self.index, self.embedder if spec is None or self._given else self._named(spec))
+        spec = None if self._given else self.collection.searched
+        if spec not in self._searches:
+            self._searches[spec] = Search(self.index, self.embedder if spec is None else self._named(spec))
+        return self._searches[spec]
 
     def _named(self, spec: str) -> Embedder:
         """Gives an embedder, metered where a service stands behind it and its rate is known."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -12,10 +14,15 @@ from holdfast.pipelines.rag.embedders import Embedder
 from holdfast.pipelines.rag.index import Hit, Index, Model, Stored, Where
 from holdfast.pipelines.rag.index.words import WORD, words_of
 
+if TYPE_CHECKING:
+    import numpy as np
+
 DEPTH = 200
 """How many chunks each list has before they are made one."""
 MEANING = 0.55
 """How much meaning counts beside words."""
+THREADS = 8
+"""How many questions are embedded at once, at most."""
 EVERYWHERE = Where()
 By = Literal["words", "meaning"]
 SNIPPET = 240
@@ -47,11 +54,15 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 class Search:
-    """Answers questions from an index. Keep it: the first question loads the model and the vectors."""
+    """Answers questions from an index. Keep it: the first question loads the model and the vectors.
+
+    Any number of threads may share one. While the words are looked up, another thread embeds the question.
+    """
 
     def __init__(self, index: Index, embedder: Embedder | None) -> None:
         self._index = index
         self._embedder = embedder
+        self._others = _Others()
 
     def __call__(
         self,
@@ -63,8 +74,9 @@ class Search:
         by: By | None = None,
     ) -> list[Found]:
         """Finds the chunks that answer a question best; `each` is how many of one document, at most."""
+        vector = None if by == "words" else self._embedding(question)
         words = [] if by == "meaning" else self._index.by_words(question, where, limit=DEPTH)
-        meaning = [] if by == "words" else self._by_meaning(question, where)
+        meaning = [] if vector is None else self._by_meaning(vector.result(), where)
         ranked = _at_most(each, fuse(words, meaning))
         best = [next(ranked, None) for _ in range(limit)]
         chosen = [one for one in best if one is not None]
@@ -73,12 +85,25 @@ class Search:
         asked = words_of(question)
         return [_found(hit, stored[hit.chunk], asked, *places) for hit in chosen if hit.chunk in stored]
 
-    def _by_meaning(self, question: str, where: Where) -> list[Hit]:
-        if self._embedder is None:
-            return []
-        vector = self._embedder.embed_query(question)
+    def _embedding(self, question: str) -> Future[np.ndarray] | None:
+        return None if self._embedder is None else self._others.submit(self._embedder.embed_query, question)
+
+    def _by_meaning(self, vector: np.ndarray, where: Where) -> list[Hit]:
+        assert self._embedder is not None
         model = Model(self._embedder.name, self._embedder.dimension)
         return self._index.by_meaning(model, vector, where, limit=DEPTH)
+
+
+class _Others:
+    """Other threads. A forked child has none of its parent's, and gets some of its own."""
+
+    def __init__(self) -> None:
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None
+
+    def submit(self, call: Callable[[str], Any], question: str) -> Future[Any]:
+        if self._pool is None or self._pool[0] != os.getpid():
+            self._pool = (os.getpid(), ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-search"))
+        return self._pool[1].submit(call, question)
 
 
 def fuse(words: Sequence[Hit], meaning: Sequence[Hit]) -> list[Hit]:
@@ -143,16 +168,30 @@ def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, i
     text = " ".join(text.split())
     beginnings = _beginnings(words)
     places = [match.span() for match in WORD.finditer(text) if match.group().lower().startswith(beginnings)]
-    start = max(
-        (begin for begin, _ in places),
-        key=lambda begin: len({text[a:b].lower() for a, b in places if begin <= a and b <= begin + SNIPPET}),
-        default=0,
-    )
-    start = _back_to_a_word(text, max(start - SNIPPET // 6, 0))
+    start = _back_to_a_word(text, max(_richest(text, places) - SNIPPET // 6, 0))
     end = min(start + SNIPPET, len(text))
     end = max(_back_to_a_word(text, end), start) if end < len(text) else end
     end = end if end > start else start + SNIPPET  # one endless word
     return text[start:end].rstrip(), tuple((a - start, b - start) for a, b in places if start <= a and b <= end)
+
+
+def _richest(text: str, places: Sequence[tuple[int, int]]) -> int:
+    """Finds from which of some words on a snippet has most of them, each counted once."""
+    inside: deque[str] = deque()
+    ahead = iter(places)
+    coming = next(ahead, None)
+    most, best = 0, places[0][0] if places else 0
+    for place in places:
+        while coming is not None and coming[1] <= place[0] + SNIPPET:
+            inside.append(text[slice(*coming)].lower())
+            coming = next(ahead, None)
+        if coming == place:  # a word that is longer than a snippet
+            coming = next(ahead, None)
+            continue
+        if len(set(inside)) > most:
+            most, best = len(set(inside)), place[0]
+        inside.popleft()
+    return best
 
 
 def _beginnings(words: Sequence[str]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ class SqliteIndex:
     def __init__(self, url: str) -> None:
         self._path = url.removeprefix("sqlite:///")
         self._reading = threading.local()
-        self._connections: list[sqlite3.Connection] = []
+        self._connections: list[tuple[int, sqlite3.Connection]] = []
         self._lock = threading.Lock()
         self._models: dict[Model, int] = {}
         self._stems: Stems | None = None
@@ -188,8 +189,9 @@ class SqliteIndex:
 
     def close(self) -> None:
         with self._lock:
-            for connection in self._connections:
-                connection.close()
+            for pid, connection in self._connections:
+                if pid == os.getpid():
+                    connection.close()
             self._connections.clear()
             self._vectors.clear()
             self._reading = threading.local()
@@ -244,17 +246,17 @@ class SqliteIndex:
 
     @property
     def _db(self) -> sqlite3.Connection:
-        """A connection of this thread's own, which only reads."""
-        db: sqlite3.Connection | None = getattr(self._reading, "db", None)
-        if db is None:
+        """A connection of this thread's own, which only reads. A forked child must not use its parent's."""
+        mine: tuple[int, sqlite3.Connection] | None = getattr(self._reading, "mine", None)
+        if mine is None or mine[0] != os.getpid():
             address = Path(self._path).resolve().as_uri() + "?mode=ro"
             db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
             db.execute("pragma query_only = on")
             db.execute("pragma mmap_size = 1073741824")
-            self._reading.db = db
+            mine = self._reading.mine = (os.getpid(), db)
             with self._lock:
-                self._connections.append(db)
-        return db
+                self._connections.append(mine)
+        return mine[1]
 
 
 def _write(tx: Tx, verb: str, rows: Sequence[Any], *, width: int) -> None:

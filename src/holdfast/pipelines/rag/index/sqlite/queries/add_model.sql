@@ -1,0 +1,3 @@
+-- A new model.
+insert into rag_model (name, dimension) values (:name, :dimension)
+returning id, dimension
