@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -39,8 +40,13 @@ _ENDS = re.compile(
 
 def refuse_to_end(sql: str) -> None:
     """Raises BodyError for a statement that would end the transaction an effect was given, before it does."""
-    if _ENDS.match(sql):
+    if _ends(sql):
         raise BodyError("an effect must leave commit and rollback alone: its rows are committed with the checkpoint")
+
+
+@lru_cache(1024)
+def _ends(sql: str) -> bool:
+    return _ENDS.match(sql) is not None
 
 
 class Move(Struct, frozen=True, gc=False):

@@ -152,8 +152,14 @@ def _embed(pipeline: Pipeline, parts: Parts, chunks: AnyStep) -> None:
 
 
 def _paired(hashes: Sequence[bytes], new: dict[bytes, str], vectors: Any) -> list[Vector]:
-    halves = {content: vector.astype("<f2").tobytes() for content, vector in zip(new, vectors, strict=True)}
+    halves = {content: row.tobytes() for content, row in zip(new, _in_halves(vectors) if new else (), strict=True)}
     return [(content, halves.get(content, b"")) for content in hashes]
+
+
+def _in_halves(vectors: Any) -> Any:
+    import numpy as np
+
+    return np.asarray(vectors).astype("<f2")
 
 
 def _index(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) -> None:

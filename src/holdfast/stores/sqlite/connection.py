@@ -35,22 +35,24 @@ class Tx:
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Runs one statement and answers its cursor."""
         refuse_to_end(sql)
-        with self._telling():
+        try:
             return self._connection.execute(sql, parameters)
+        except sqlite3.DatabaseError as error:
+            self._tell(error)
+            raise
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
         """Runs one statement for each of many parameters."""
-        with self._telling():
-            return self._connection.executemany(sql, parameters)
-
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
         try:
-            with own_words(self._url):
-                yield
-        except StoreError as error:
-            self.trouble = error
+            return self._connection.executemany(sql, parameters)
+        except sqlite3.DatabaseError as error:
+            self._tell(error)
             raise
+
+    def _tell(self, error: sqlite3.DatabaseError) -> None:
+        if ours := translated(self._url, error):
+            self.trouble = ours
+            raise ours from error
 
 
 class Connections:
@@ -184,17 +186,14 @@ def own_words(url: str) -> Iterator[None]:
     """Says what the database complains about in our own words, where we have some."""
     try:
         yield
-    except sqlite3.OperationalError as error:
-        if ours := _translated(url, error):
+    except sqlite3.DatabaseError as error:
+        if ours := translated(url, error):
             raise ours from error
         raise
-    except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorname", "") in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
-            raise StoreError(f"{url} is not a SQLite database, or is damaged: {error}") from error
-        raise
 
 
-def _translated(url: str, error: sqlite3.OperationalError) -> StoreError | None:
+def translated(url: str, error: sqlite3.DatabaseError) -> StoreError | None:
+    """Gives what the database complains about in our own words; None where we have none."""
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith("SQLITE_FULL"):
         return StoreFull(f"the disk under {url} is full; nothing of the last write was kept. Make room and go on")
@@ -206,4 +205,6 @@ def _translated(url: str, error: sqlite3.OperationalError) -> StoreError | None:
         return StoreGone(f"{url} does not answer: {error} ({name})")
     if name.startswith("SQLITE_BUSY"):
         return StoreGone(f"{url} was locked by another program for more than {PATIENCE:.0f} seconds")
+    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        return StoreError(f"{url} is not a SQLite database, or is damaged: {error}")
     return None
