@@ -37,6 +37,9 @@ def _settings(command: Any) -> Any:
         click.option("--requests", type=click.FloatRange(0, min_open=True), help="What a service allows in a minute."),
         click.option("--tokens", type=click.FloatRange(0, min_open=True), help="What a service allows in a minute."),
         click.option("--reader", type=click.Choice(["local", "azure"]), help="What reads pages. [default: local]"),
+        click.option(
+            "--at-once", type=click.IntRange(1), help="Documents that a service reads at once, at most. [default: 3]"
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -141,9 +144,8 @@ def _with(settings: Settings, given: dict[str, Any]) -> Settings:
 def _told(settings: Settings) -> str:
     split = settings.splitting
     unit = "tokens" if split.how == "tokens" else "characters"
-    return (
-        f"{split.how} chunks of {split.size:,} {unit}, {split.overlap:,} shared; {settings.embedder}; {settings.reader}"
-    )
+    reader = settings.reader if settings.reader == "local" else f"{settings.reader}, {settings.at_once} at once"
+    return f"{split.how} chunks of {split.size:,} {unit}, {split.overlap:,} shared; {settings.embedder}; {reader}"
 
 
 def _as_json(one: Collection) -> bytes:

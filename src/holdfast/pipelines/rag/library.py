@@ -98,12 +98,14 @@ class Library:
     @cached_property
     def pipeline(self) -> Pipeline:
         """The pipeline that documents go through."""
+        reader = self._reader()
         parts = Parts(
-            reader=self._reader(),
+            reader=reader,
             embedder=self.embedder,
             index=self.index,
             split=self._split,
             pages=self._pages,
+            at_once=self.collection.settings.at_once if isinstance(reader, ServiceReader) else None,
             submit=self._take_attachments,
             every=self._every,
             tally=self.tally,

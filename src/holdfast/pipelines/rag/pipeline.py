@@ -43,6 +43,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     index     is where chunks are found
     split     cuts texts, in place of the collection's splitting
     pages     steps of one's own between extract and chunk, each over one page: a redaction, a translation
+    at_once   how many documents are read at once, over all workers; as many as there are hands if nothing is said
     submit    takes in what a document brought with it: the attachments of a message
     every     how many pages are committed together
     tally     counts what is made, by step, while it is
@@ -53,6 +54,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     index: Index
     split: Split | None = None
     pages: Sequence[OverPages] = ()
+    at_once: int | None = None
     submit: Callable[[Document, Sequence[str]], object] | None = None
     every: int | timedelta | None = 1
     tally: Counter[str] = field(default_factory=Counter)
@@ -75,7 +77,12 @@ def _extract(pipeline: Pipeline, parts: Parts, reader: str) -> AnyStep:
     read = parts.reader
 
     @pipeline.step(
-        runs_in="process", memory=MEMORY, timeout=PATIENCE, commit_every=parts.every, settings={"reader": reader}
+        runs_in="process",
+        memory=MEMORY,
+        timeout=PATIENCE,
+        limit=parts.at_once,
+        commit_every=parts.every,
+        settings={"reader": reader},
     )
     def extract(doc: Document, cursor: int = 0) -> Iterator[Page]:
         yield from read(doc.payload, start=cursor)
