@@ -64,6 +64,18 @@ def test_answers_are_narrowed_down(holdfast: Run, letters: Path, options: list[s
     assert [found["key"] for found in answer["found"]] == keys
 
 
+def test_metadata_is_given_at_ingest_and_asked_for_by_search(holdfast: Run, letters: Path) -> None:
+    said = holdfast("ingest", "letters", "--meta", "client=acme", "--meta", "year=2024")
+    assert said.exit_code == 0, said.output
+    found = json.loads(holdfast("search", "tide", "--where", "client=acme", "--where", "year=2024", "--json").output)
+    assert found["found"][0]["metadata"] == {"client": "acme", "year": 2024}
+    assert "Nothing was found" in holdfast("search", "tide", "--where", 'year="2024"').output
+    again = holdfast("ingest", "letters", "--meta", "client=null")
+    assert "letters: 2 unchanged; other metadata for 2 documents" in again.output
+    assert "tides.txt" in holdfast("search", "tide", "--where", "client=null").output
+    assert "--meta takes NAME=VALUE, not 'acme'" in holdfast("ingest", "letters", "--meta", "acme").output
+
+
 def test_what_failed_is_told_with_the_command_that_tries_it_again(holdfast: Run, letters: Path) -> None:
     (letters / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing of use")
     said = holdfast("ingest", "letters")

@@ -109,7 +109,7 @@ def test_a_service_that_wants_to_be_left_alone_costs_no_attempt(
     store = stores[0]
     library = rag.Library(store, settings=rag.Settings(embedder="hash:64", reader="azure"))
     library.take_in(str(folder / "0.pdf"))
-    service.hear = _busy_from(service, page=2)  # type: ignore[method-assign]
+    service.hear = _busy_from(service, page=2)  # type: ignore[method-assign, assignment]
     budget = holdfast.Budget()
 
     def heard(event: object) -> None:

@@ -22,6 +22,7 @@ from holdfast.engine import api
 from holdfast.engine.budget import Budget
 from holdfast.pipelines.rag.ingest import Looking
 from holdfast.pipelines.rag.library import Library
+from holdfast.pipelines.rag.metadata import Metadata
 from holdfast.pipelines.rag.reading import warm
 
 
@@ -43,6 +44,7 @@ def ingest(
     ignore: tuple[str, ...],
     flat: bool,
     allow_private: bool,
+    metadata: Metadata | None,
     retry: bool,
     budget: timedelta | None,
     **how: Any,
@@ -54,7 +56,7 @@ def ingest(
     files that are gone leave the index. Without SOURCES it goes on with what is in the store.
     """
     words = ("ingest", *sources, *(["--collection", collection] if collection != "documents" else []))
-    looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private)
+    looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private, metadata=metadata)
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
         library = Library(store, collection, allow_private=allow_private)

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import NEWS, NOUNS, how_to_look, tell_left_out, told
+from holdfast.cli.intake import NEWS, NOUNS, how_to_look, tell_left_out, told_of
 from holdfast.cli.libraries import loaded_from
 from holdfast.cli.progress import Display, JsonLines, Lines, Progress, showing
 from holdfast.cli.stores import store_that_lasts
@@ -25,6 +25,7 @@ from holdfast.engine.budget import Budget, stopping_on_signals
 from holdfast.engine.report import Report
 from holdfast.pipelines.rag.ingest import KINDS, Looking, NothingThere
 from holdfast.pipelines.rag.library import Library
+from holdfast.pipelines.rag.metadata import Metadata
 from holdfast.pipelines.rag.sources import Missed, source_of
 from holdfast.pipelines.rag.watching import Glance, Watcher
 
@@ -49,6 +50,7 @@ def watch(
     ignore: tuple[str, ...],
     flat: bool,
     allow_private: bool,
+    metadata: Metadata | None,
     budget: timedelta | None,
     **how: Any,
 ) -> None:
@@ -58,7 +60,7 @@ def watch(
     source that is away, or empty all at once, is told of, and what it had stays in the index.
     """
     words = ("watch", *sources, *(["--collection", collection] if collection != "documents" else []))
-    looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private)
+    looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private, metadata=metadata)
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
         library = Library(store, collection, allow_private=allow_private)
@@ -158,7 +160,7 @@ class _Keeper:
         watcher.doubt(one.key for one in intake.unreadable)
         unreadable = [(one.key, one.why) for one in intake.unreadable]
         if word in self._first or any(intake.counts[kind] for kind in NEWS):
-            self._display.say(f"{word}: {told(intake.counts, KINDS if word in self._first else NEWS)}")
+            self._display.say(f"{word}: {told_of(intake, KINDS if word in self._first else NEWS)}")
         tell_left_out([one for one in unreadable if one not in self._unreadable.get(word, ())], self._display)
         self._first.discard(word)
         self._unreadable[word] = unreadable

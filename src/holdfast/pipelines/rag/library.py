@@ -17,6 +17,7 @@ from holdfast.engine import api
 from holdfast.engine.report import Report
 from holdfast.engine.settings import How
 from holdfast.engine.stale import stale_groups
+from holdfast.pipelines.rag import metadata
 from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.collections import (
     Collection,
@@ -81,6 +82,7 @@ class Library:
     def _opened(self, name: str, settings: Settings | None) -> Collection:
         with self.store.transaction() as tx:
             self.index.prepare(tx)
+            metadata.prepare(tx)
             there = collection_or_none(tx, name)
             if there is None:
                 there = Collection(name, settings or Settings())
@@ -174,6 +176,7 @@ class Library:
             self._forget(self.store.look(some))
         with self.store.transaction() as tx:
             remove(tx, name)
+            metadata.forget(tx, name)
 
     def _forget(self, documents: Sequence[Standing]) -> None:
         by_source: dict[str, list[str]] = {}

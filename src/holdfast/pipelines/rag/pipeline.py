@@ -19,6 +19,7 @@ from holdfast.core.step import AnyStep
 from holdfast.pipelines.rag.collections import Collection
 from holdfast.pipelines.rag.embedders import Embedder, is_remote
 from holdfast.pipelines.rag.index import Entry, Index, Model, Name
+from holdfast.pipelines.rag.metadata import metadata_of
 from holdfast.pipelines.rag.model import About, Chunk, Page
 from holdfast.pipelines.rag.reading import Reader
 from holdfast.pipelines.rag.titles import title_of
@@ -99,7 +100,7 @@ def _chunk(pipeline: Pipeline, parts: Parts, pages: AnyStep, splitting: Any) -> 
 
     @chunk.effect
     def add(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> None:
-        index.add(tx, _entry(doc, chunks), chunks)
+        index.add(tx, _entry(tx, doc, chunks), chunks)
 
     return chunk
 
@@ -201,9 +202,10 @@ def _name(doc: Document) -> Name:
     return Name(doc.pipeline, doc.batch, doc.key)
 
 
-def _entry(doc: Document, chunks: Sequence[Chunk]) -> Entry:
+def _entry(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> Entry:
     about = chunks[0].about if chunks else None
-    return Entry(name=_name(doc), version=doc.generation, about=about, metadata=doc.payload.get("metadata") or {})
+    metadata = metadata_of(tx, doc.pipeline, doc.batch) if about else {}
+    return Entry(name=_name(doc), version=doc.generation, about=about, metadata=metadata)
 
 
 def attached_documents(doc: Document, names: Sequence[str]) -> list[NewDocument]:
