@@ -65,12 +65,12 @@ def document_search(collection: Collection, parts: Parts) -> Pipeline:
     """Puts the pipeline of a collection together."""
     settings = collection.settings
     pipeline = Pipeline(collection.name)
-    pages: AnyStep = _extract(pipeline, parts, settings.reader)
+    pages = read = _extract(pipeline, parts, settings.reader)
     for body in parts.pages:
         pages = pipeline.step(over=pages, name=body.__name__)(body)
-    chunks = _chunk(pipeline, parts, pages, settings.splitting)
+    chunks = _chunk(pipeline, parts, read, pages, settings.splitting)
     _embed(pipeline, parts, chunks)
-    _index(pipeline, parts, pages, chunks)
+    _index(pipeline, parts, read, chunks)
     return pipeline
 
 
@@ -91,12 +91,13 @@ def _extract(pipeline: Pipeline, parts: Parts, reader: str) -> AnyStep:
     return extract
 
 
-def _chunk(pipeline: Pipeline, parts: Parts, pages: AnyStep, splitting: Any) -> AnyStep:
+def _chunk(pipeline: Pipeline, parts: Parts, read: AnyStep, pages: AnyStep, splitting: Any) -> AnyStep:
     index, split = parts.index, parts.split or splitting.split
 
     @pipeline.step(settings=asdict(splitting))
     def chunk(doc: Document, cursor: int = 0) -> Iterator[Chunk]:
-        yield from _after(cursor, _marking_the_last(chunks_of(doc.each(pages), split)))
+        kind = _first(doc, read).kind if pages is not read else ""
+        yield from _after(cursor, _marking_the_last(chunks_of(doc.each(pages), split, kind=kind)))
 
     @chunk.effect
     def add(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> None:
@@ -105,14 +106,23 @@ def _chunk(pipeline: Pipeline, parts: Parts, pages: AnyStep, splitting: Any) -> 
     return chunk
 
 
-def chunks_of(pages: Iterator[Page], split: Split) -> Iterator[Chunk]:
-    """Cuts pages into chunks, and tells those that do not say it themselves what their document is called."""
-    about: About | None = None
+def _first(doc: Document, read: AnyStep) -> Page:
+    """Gives the first page as it was read. A step of one's own may have set its own aside, and what the file is and
+    carries must not go with it."""
+    return next(doc.each(read), Page(1, ""))
+
+
+def chunks_of(pages: Iterator[Page], split: Split, *, kind: str = "") -> Iterator[Chunk]:
+    """Cuts pages into chunks, and tells those that do not say it themselves what their document is called.
+
+    `kind` is what the file is, where its first page may be missing.
+    """
+    about: About | None = About(kind)
     title = ""
     for page in pages:
         if page.number == 1:
             title = title_of(page)
-            about = About(page.kind, title)
+            about = About(kind or page.kind, title)
         for start, end in split(page.text):
             text = page.text[start:end]
             yield Chunk(page.number, start, end, text, title=title if title not in text else "", about=about)
@@ -171,12 +181,12 @@ def _paired(some: Sequence[Chunk], new: dict[bytes, str], vectors: Any) -> list[
     return [(one.hash, halves.get(one.hash, b"")) for one in some]
 
 
-def _index(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) -> None:
+def _index(pipeline: Pipeline, parts: Parts, read: AnyStep, chunks: AnyStep) -> None:
     index, embedder = parts.index, parts.embedder
 
     @pipeline.step(name="index")
     def publish(doc: Document) -> int:
-        attached = next((page.attachments for page in doc.each(pages)), ())
+        attached = _first(doc, read).attachments
         if attached and parts.submit is not None:
             parts.submit(doc, attached)
         index.publish(_name(doc), model=_model(embedder))
