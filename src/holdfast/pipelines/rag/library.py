@@ -138,13 +138,20 @@ class Library:
         intake.take_in(tell)
         return intake
 
-    def take_glance(self, source: Source, glance: Glance, looking: Looking = AS_USUAL) -> Intake:
+    def take_glance(
+        self,
+        source: Source,
+        glance: Glance,
+        looking: Looking = AS_USUAL,
+        *,
+        tell: Callable[[Change], object] = lambda _: None,
+    ) -> Intake:
         """Takes in what somebody who watches a source was given, as `take_in` does.
 
         Raises NothingThere instead of forgetting all that a source had: a disk that is away looks like that.
         """
         intake = Intake(self.pipeline, self.store, self.index, source, looking, glance=glance)
-        intake.take_in()
+        intake.take_in(tell)
         return intake
 
     def redo_what_is_stale(self) -> int:
