@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,20 @@ def test_collections_are_made_shown_changed_and_deleted(holdfast: Run, letters: 
     assert holdfast("collection", "delete", "small", "--yes").exit_code == 0
     assert "there is no collection 'small'" in holdfast("collection", "show", "small").output
     assert "letters: 2 new" in holdfast("ingest", "letters", "-c", "small").output
+
+
+def test_collections_are_looked_at_while_somebody_writes(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    with closing(sqlite3.connect("holdfast.db", isolation_level=None)) as writer:
+        writer.execute("begin immediate")
+        assert "2 documents" in holdfast("collection", "list").output
+        assert "COMPLETED   2" in holdfast("collection", "show", "documents").output
+
+
+def test_a_store_of_other_pipelines_has_no_collections(holdfast: Run, folder: Path) -> None:
+    holdfast("run", "papers.py", "docs")
+    assert "There are no collections yet" in holdfast("collection", "list").output
+    assert "there is no collection 'documents'" in holdfast("search", "anything").output
 
 
 def test_an_impossible_splitting_is_refused(holdfast: Run, letters: Path) -> None:

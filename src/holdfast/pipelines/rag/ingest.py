@@ -98,7 +98,7 @@ class Intake:
 
     def changes(self) -> Iterator[Change]:
         """Tells what became of the source's files since the last time. Changes nothing."""
-        with self._store.transaction() as tx:
+        with self._store.reading() as tx:
             known = self._files.read(tx)
         hashed = partial(hash_of, allow_private=self._looking.allow_private)
         changes = compare(self._seen(), known, hashed, looked_at=time.time_ns(), missed=self.missed)
