@@ -132,9 +132,17 @@ def test_an_impossible_splitting_is_refused(holdfast: Run, letters: Path) -> Non
 
 
 def test_searching_before_anything_was_ingested_says_so(holdfast: Run, folder: Path) -> None:
-    said = holdfast("search", "anything")
-    assert said.exit_code == 3
-    assert "there is no store" in said.output
+    for words in (["search", "anything"], ["collection", "list"], ["serve", "--port", "0"]):
+        said = holdfast(*words)
+        assert said.exit_code == 3
+        assert "there is no store" in said.output
+        assert said.output.rstrip().endswith("or make one with `holdfast ingest`")
+
+
+def test_an_empty_folder_is_told_as_what_it_is(holdfast: Run, folder: Path) -> None:
+    (folder / "empty").mkdir()
+    said = holdfast("ingest", "empty").output
+    assert "has no documents yet; nothing was found that could be taken in." in said
 
 
 def test_a_plan_says_what_an_ingest_would_do(holdfast: Run, letters: Path) -> None:

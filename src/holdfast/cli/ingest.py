@@ -11,7 +11,7 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import NOUNS, how_to_look, take_in
+from holdfast.cli.intake import BEGINS, NOUNS, how_to_look, take_in
 from holdfast.cli.libraries import loaded_from
 from holdfast.cli.progress import showing
 from holdfast.cli.stores import store_that_lasts
@@ -80,6 +80,7 @@ def ingest(
             stopped_by=limits.reason,
             goes_on=asked.same_command(*words),
             retry=asked.command(*words, "--retry"),
+            begins=BEGINS,
         )
         closed(asked, summary, progress)
 

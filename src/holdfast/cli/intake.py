@@ -20,6 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
 NEWS = ("new", "changed", "moved", "deleted")
 SHOWN = 5
+BEGINS = "nothing was found that could be taken in"
 
 
 def how_to_look(command: Command) -> Command:

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, common
-from holdfast.cli.in_collection import in_collection
+from holdfast.cli.in_collection import MADE_BY, in_collection
 from holdfast.cli.libraries import collection_in
 from holdfast.cli.pairs import pairs_of
 from holdfast.cli.stores import store_that_exists
@@ -48,7 +48,7 @@ def search(
     An answer says where it stands: the document, the page, and the words around it.
     """
     where = Where(**which, metadata=pairs_of(metadata, "--where"))
-    with store_that_exists(asked) as store:
+    with store_that_exists(asked, made_by=MADE_BY) as store:
         library = Library(store, collection_in(store, collection).name)
         found = library.search(" ".join(question), where, limit=limit, each=each, by=by)
     if asked.json:

@@ -14,7 +14,7 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import NEWS, NOUNS, how_to_look, tell_left_out, told_of
+from holdfast.cli.intake import BEGINS, NEWS, NOUNS, how_to_look, tell_left_out, told_of
 from holdfast.cli.libraries import loaded_from
 from holdfast.cli.progress import Display, Lines, Progress, showing
 from holdfast.cli.stores import store_that_lasts
@@ -82,7 +82,10 @@ def watch(
         retry = asked.command("ingest", *words[1:], "--retry")
         goes_on = asked.same_command(*words)
         name = library.pipeline.name
-        summary = Summary(store, name, None, report=report, stopped_by=limits.reason, goes_on=goes_on, retry=retry)
+        stopped_by = limits.reason
+        summary = Summary(
+            store, name, None, report=report, stopped_by=stopped_by, goes_on=goes_on, retry=retry, begins=BEGINS
+        )
         closed(asked, summary, progress)
 
 
