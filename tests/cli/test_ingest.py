@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,18 @@ def test_answers_are_narrowed_down(holdfast: Run, letters: Path, options: list[s
     assert [found["key"] for found in answer["found"]] == keys
 
 
+def test_metadata_is_given_at_ingest_and_asked_for_by_search(holdfast: Run, letters: Path) -> None:
+    said = holdfast("ingest", "letters", "--meta", "client=acme", "--meta", "year=2024")
+    assert said.exit_code == 0, said.output
+    found = json.loads(holdfast("search", "tide", "--where", "client=acme", "--where", "year=2024", "--json").output)
+    assert found["found"][0]["metadata"] == {"client": "acme", "year": 2024}
+    assert "Nothing was found" in holdfast("search", "tide", "--where", 'year="2024"').output
+    again = holdfast("ingest", "letters", "--meta", "client=null")
+    assert "letters: 2 unchanged; other metadata for 2 documents" in again.output
+    assert "tides.txt" in holdfast("search", "tide", "--where", "client=null").output
+    assert "--meta takes NAME=VALUE, not 'acme'" in holdfast("ingest", "letters", "--meta", "acme").output
+
+
 def test_what_failed_is_told_with_the_command_that_tries_it_again(holdfast: Run, letters: Path) -> None:
     (letters / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing of use")
     said = holdfast("ingest", "letters")
@@ -97,6 +111,20 @@ def test_collections_are_made_shown_changed_and_deleted(holdfast: Run, letters: 
     assert "letters: 2 new" in holdfast("ingest", "letters", "-c", "small").output
 
 
+def test_collections_are_looked_at_while_somebody_writes(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    with closing(sqlite3.connect("holdfast.db", isolation_level=None)) as writer:
+        writer.execute("begin immediate")
+        assert "2 documents" in holdfast("collection", "list").output
+        assert "COMPLETED   2" in holdfast("collection", "show", "documents").output
+
+
+def test_a_store_of_other_pipelines_has_no_collections(holdfast: Run, folder: Path) -> None:
+    holdfast("run", "papers.py", "docs")
+    assert "There are no collections yet" in holdfast("collection", "list").output
+    assert "there is no collection 'documents'" in holdfast("search", "anything").output
+
+
 def test_an_impossible_splitting_is_refused(holdfast: Run, letters: Path) -> None:
     said = holdfast("collection", "create", "odd", "--size", "10", "--overlap", "20")
     assert said.exit_code == 2
@@ -104,9 +132,17 @@ def test_an_impossible_splitting_is_refused(holdfast: Run, letters: Path) -> Non
 
 
 def test_searching_before_anything_was_ingested_says_so(holdfast: Run, folder: Path) -> None:
-    said = holdfast("search", "anything")
-    assert said.exit_code == 3
-    assert "there is no store" in said.output
+    for words in (["search", "anything"], ["collection", "list"], ["serve", "--port", "0"]):
+        said = holdfast(*words)
+        assert said.exit_code == 3
+        assert "there is no store" in said.output
+        assert said.output.rstrip().endswith("or make one with `holdfast ingest`")
+
+
+def test_an_empty_folder_is_told_as_what_it_is(holdfast: Run, folder: Path) -> None:
+    (folder / "empty").mkdir()
+    said = holdfast("ingest", "empty").output
+    assert "has no documents yet; nothing was found that could be taken in." in said
 
 
 def test_a_plan_says_what_an_ingest_would_do(holdfast: Run, letters: Path) -> None:

@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
+from holdfast.core.errors import StoreError
 from tests.cli.conftest import Run, Start
 from tests.cli.waiting import PATIENCE, until
+from tests.rag.services.embeddings import OllamaService
+from tests.rag.services.local import Answer, Asked
 
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 
@@ -126,6 +129,75 @@ def test_a_folder_that_is_away_or_empty_keeps_what_it_had(letters: Path, start: 
         _, said = watch.stop()
     assert said.count("letters: nothing is there any more") == 1
     assert "deleted" not in said.replace("If its files were deleted", "")
+
+
+class Slow(OllamaService):
+    """Has a vector for what is long only when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.told = Event(), Event()
+
+    def answer(self, asked: Asked) -> Answer:
+        if any("long" in text for text in asked.json["input"]):
+            self.asked.set()
+            self.told.wait(PATIENCE)
+        return super().answer(asked)
+
+
+def test_what_comes_while_documents_are_worked_on_is_taken_in(
+    letters: Path, start: Start, holdfast: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Slow() as service:
+        monkeypatch.setenv("OLLAMA_HOST", service.url)
+        holdfast("collection", "create", "slow", "--embedder", f"ollama:{service.model}")
+        (letters / "tides.txt").write_text("A long text.")
+        with watching(start, "letters", "--collection", "slow") as watch:
+            assert service.asked.wait(PATIENCE)
+            (letters / "anchors.md").write_text("An anchor holds.")
+            watch.until_said("letters: 1 new")
+            until(FOUND, lambda found: found == ["anchors.md", "tides.txt"])
+            assert not service.told.is_set()
+            service.told.set()
+            until_found("anchors.md", "tides.txt")
+            assert watch.stop()[0] == 130
+
+
+def test_it_is_stopped_while_documents_are_worked_on(
+    letters: Path, start: Start, holdfast: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Slow() as service:
+        monkeypatch.setenv("OLLAMA_HOST", service.url)
+        holdfast("collection", "create", "slow", "--embedder", f"ollama:{service.model}")
+        (letters / "tides.txt").write_text("A long text.")
+        with watching(start, "letters", "--collection", "slow") as watch:
+            assert service.asked.wait(PATIENCE)
+            watch.process.terminate()
+            watch.until_said("Stopping at the next item")
+            service.told.set()
+            code, said = watch.ended()
+    assert code == 143
+    assert "Stopped by SIGTERM" in said
+
+
+def test_trouble_of_who_looks_ends_it(letters: Path, holdfast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr("holdfast.pipelines.rag.library.Library.take_glance", broken)
+    said = holdfast("watch", "letters", "--every", "10ms")
+    assert said.exit_code == 3
+    assert "the disk is full. What was committed is safe" in said.output
+
+
+def test_it_can_be_watched_itself(letters: Path, start: Start) -> None:
+    with watching(start, "letters", "--log", "json") as watch:
+        until_found("tides.txt")
+        assert watch.stop()[0] == 130
+        assert watch.process.stderr is not None
+        events = [json.loads(line)["event"] for line in watch.process.stderr.read().splitlines()]
+    assert (events[0], events[-1]) == ("enlisted", "retired")
+    assert events.count("enlisted") == 1
 
 
 def test_failures_are_told_as_they_come_and_at_the_end(letters: Path, start: Start) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.codec import ANYTHING, Codec, checked_json, decode_json, encode_json
+from holdfast.core.codec import ANYTHING, Codec, checked_json, decode_json, encode_json, read_scalar
 from holdfast.core.errors import CannotKeep, DefinitionError
 
 JSON = st.recursive(
@@ -144,3 +144,25 @@ def test_an_annotation_that_cannot_be_decoded_is_refused_when_written() -> None:
 def test_kept_text_is_plain_json() -> None:
     assert encode_json({"a": [1, None, "ü"]}) == '{"a":[1,null,"ü"]}'
     assert decode_json('{"a":[1,null,"\\u00fc"]}') == {"a": [1, None, "ü"]}
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [
+        ("acme", "acme"),
+        ("2024", 2024),
+        ("1.5", 1.5),
+        ("true", True),
+        ("null", None),
+        ('"2024"', "2024"),
+        ("007", "007"),
+        ("", ""),
+        ("[1]", "[1]"),
+        ("{}", "{}"),
+        ("NaN", "NaN"),
+        ("a=b", "a=b"),
+    ],
+)
+def test_what_a_person_typed_is_a_value_where_it_is_one(typed: str, value: object) -> None:
+    assert read_scalar(typed) == value
+    assert type(read_scalar(typed)) is type(value)

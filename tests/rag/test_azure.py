@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from io import BytesIO
@@ -285,31 +283,6 @@ def test_a_result_elsewhere_is_not_asked_for(service: DocumentService, reader: A
         with pytest.raises(ServiceError, match="another address"):
             list(reader.pages_of(pdf(tmp_path / "a.pdf", ["one"])))
         assert other.requests == []
-
-
-def test_no_more_analyses_are_under_way_than_allowed(service: DocumentService, tmp_path: Path) -> None:
-    """Of four documents, three wait for an answer that is held back; the fourth is not even sent."""
-    held = threading.Event()
-    service.running = 0
-    service.troubles.extend(Answer(after=held) for _ in range(3))
-    arrived = threading.Semaphore(0)
-    hear = service.hear
-
-    def counted(asked: Asked) -> Answer:
-        arrived.release()
-        return hear(asked)
-
-    service.hear = counted  # type: ignore[method-assign]
-    reader = AzureReader(service.url, KEY, sleep=lambda _: None)
-    paths = [pdf(tmp_path / f"{number}.pdf", [f"text {number}"]) for number in range(4)]
-    with ThreadPoolExecutor(4) as pool:
-        read = [pool.submit(lambda path: list(reader.pages_of(path)), path) for path in paths]
-        for _ in range(3):
-            assert arrived.acquire(timeout=30)
-        assert not reader._slots.acquire(blocking=False)
-        assert len(service.requests) == 3
-        held.set()
-        assert [one.result()[0].text for one in read] == [f"text {number}" for number in range(4)]
 
 
 @pytest.mark.parametrize(

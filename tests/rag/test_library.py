@@ -149,6 +149,28 @@ def test_attachments_are_documents_of_their_own(library: rag.Library, folder: Pa
     assert not [key for key in keys(library, "rocks harbour chart fenders") if "eml" in key]
 
 
+def test_a_first_page_that_is_set_aside_takes_neither_type_nor_attachments_with_it(store: Store, folder: Path) -> None:
+    """A step of one's own fails for it, for good, and another loses what is no text: the file itself knows both."""
+
+    def refuse_the_first(doc: holdfast.Document, page: rag.Page) -> rag.Page:
+        if page.number == 1 and doc.key == "mail.eml":
+            raise holdfast.Reject("it has a secret")
+        return rag.Page(page.number, page.text)
+
+    message = EmailMessage()
+    message["Subject"] = "Charts"
+    message.set_content("\n\n".join(f"Chart {number} shows the coast. " + "Reef. " * 500 for number in range(300)))
+    message.add_attachment("Rocks lie north of the harbour.", filename="rocks.txt")
+    (folder / "mail.eml").write_bytes(message.as_bytes())
+    library = rag.Library(store, settings=rag.Settings(embedder="hash:64"), pages=[refuse_the_first])
+    assert library.ingest(str(folder)).done == 4
+    (message_found,) = library.search("chart coast", rag.Where(key="mail.eml"), limit=1)
+    assert (message_found.kind, message_found.title) == ("eml", "")
+    assert message_found.page > 1
+    assert keys(library, "rocks north harbour")[0] == "mail.eml#rocks.txt"
+    assert library.search("anchor boat sand")[0].kind == "markdown"
+
+
 def test_a_broken_file_is_a_dead_letter_and_stops_nobody(library: rag.Library, folder: Path) -> None:
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing of use")
     (folder / "empty.txt").touch()

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from holdfast.cli.asked import Asked, Trouble, common
+from holdfast.cli.in_collection import MADE_BY
 from holdfast.cli.libraries import collection_in, collections_of
 from holdfast.cli.stores import store_that_exists, store_that_lasts
 from holdfast.cli.words import count, table
@@ -37,6 +38,9 @@ def _settings(command: Any) -> Any:
         click.option("--requests", type=click.FloatRange(0, min_open=True), help="What a service allows in a minute."),
         click.option("--tokens", type=click.FloatRange(0, min_open=True), help="What a service allows in a minute."),
         click.option("--reader", type=click.Choice(["local", "azure"]), help="What reads pages. [default: local]"),
+        click.option(
+            "--at-once", type=click.IntRange(1), help="Documents that a service reads at once, at most. [default: 3]"
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -67,7 +71,7 @@ def configure(asked: Asked, /, *, name: str, **given: Any) -> None:
 
     Until then, and while it does, searches see what there was.
     """
-    with store_that_exists(asked) as store:
+    with store_that_exists(asked, made_by=MADE_BY) as store:
         there = collection_in(store, name)
         changed = Library(store, name, settings=_with(there.settings, given)).collection
     click.echo(_as_json(changed) if asked.json else f"Collection {name}: {_told(changed.settings)}")
@@ -78,7 +82,7 @@ def configure(asked: Asked, /, *, name: str, **given: Any) -> None:
 @click.pass_obj
 def list_(asked: Asked, /) -> None:
     """Lists the collections, with how many documents each has."""
-    with store_that_exists(asked) as store:
+    with store_that_exists(asked, made_by=MADE_BY) as store:
         rows = [(one, standing_of(store, one.name)) for one in collections_of(store)]
     if asked.json:
         click.echo(msgspec.json.encode([shown(*row) for row in rows]))
@@ -97,7 +101,7 @@ def list_(asked: Asked, /) -> None:
 @click.pass_obj
 def show(asked: Asked, /, *, name: str) -> None:
     """Shows a collection: its settings, its sources, and how far its documents are."""
-    with store_that_exists(asked) as store:
+    with store_that_exists(asked, made_by=MADE_BY) as store:
         there = collection_in(store, name)
         here = standing_of(store, name)
     if asked.json:
@@ -118,7 +122,7 @@ def show(asked: Asked, /, *, name: str) -> None:
 @click.pass_obj
 def delete(asked: Asked, /, *, name: str, yes: bool) -> None:
     """Takes a collection and all that is found in it out of the index. The files themselves stay."""
-    with store_that_exists(asked) as store:
+    with store_that_exists(asked, made_by=MADE_BY) as store:
         collection_in(store, name)
         here = standing_of(store, name)
         if not yes:
@@ -141,9 +145,8 @@ def _with(settings: Settings, given: dict[str, Any]) -> Settings:
 def _told(settings: Settings) -> str:
     split = settings.splitting
     unit = "tokens" if split.how == "tokens" else "characters"
-    return (
-        f"{split.how} chunks of {split.size:,} {unit}, {split.overlap:,} shared; {settings.embedder}; {settings.reader}"
-    )
+    reader = settings.reader if settings.reader == "local" else f"{settings.reader}, {settings.at_once} at once"
+    return f"{split.how} chunks of {split.size:,} {unit}, {split.overlap:,} shared; {settings.embedder}; {reader}"
 
 
 def _as_json(one: Collection) -> bytes:

@@ -1,4 +1,4 @@
-"""The option that names a collection."""
+"""What the commands of document search have in common: the option that names a collection."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import click
 from holdfast.pipelines.rag.model import DEFAULT
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+MADE_BY = "ingest"
+"""The command that makes what the commands of document search look at."""
 
 
 def in_collection(command: Command) -> Command:

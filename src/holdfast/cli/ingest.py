@@ -11,7 +11,7 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import NOUNS, how_to_look, take_in
+from holdfast.cli.intake import BEGINS, NOUNS, how_to_look, take_in
 from holdfast.cli.libraries import loaded_from
 from holdfast.cli.progress import showing
 from holdfast.cli.stores import store_that_lasts
@@ -22,6 +22,7 @@ from holdfast.engine import api
 from holdfast.engine.budget import Budget
 from holdfast.pipelines.rag.ingest import Looking
 from holdfast.pipelines.rag.library import Library
+from holdfast.pipelines.rag.metadata import Metadata
 from holdfast.pipelines.rag.reading import warm
 
 
@@ -43,6 +44,7 @@ def ingest(
     ignore: tuple[str, ...],
     flat: bool,
     allow_private: bool,
+    metadata: Metadata | None,
     retry: bool,
     budget: timedelta | None,
     **how: Any,
@@ -54,7 +56,7 @@ def ingest(
     files that are gone leave the index. Without SOURCES it goes on with what is in the store.
     """
     words = ("ingest", *sources, *(["--collection", collection] if collection != "documents" else []))
-    looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private)
+    looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private, metadata=metadata)
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
         library = Library(store, collection, allow_private=allow_private)
@@ -78,6 +80,7 @@ def ingest(
             stopped_by=limits.reason,
             goes_on=asked.same_command(*words),
             retry=asked.command(*words, "--retry"),
+            begins=BEGINS,
         )
         closed(asked, summary, progress)
 

@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.cli.counts import Counts
+from holdfast.cli.pairs import pairs_of
 from holdfast.cli.progress import Display, Progress
+from holdfast.cli.words import count
 from holdfast.pipelines.rag.ingest import KINDS, Intake, Looking
 from holdfast.pipelines.rag.library import Library
 
@@ -18,6 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
 NEWS = ("new", "changed", "moved", "deleted")
 SHOWN = 5
+BEGINS = "nothing was found that could be taken in"
 
 
 def how_to_look(command: Command) -> Command:
@@ -28,6 +31,14 @@ def how_to_look(command: Command) -> Command:
         ),
         click.option("--flat", is_flag=True, help="Only the files of a folder itself, not of the folders in it."),
         click.option("--allow-private", is_flag=True, help="Fetch from addresses of private networks too."),
+        click.option(
+            "--meta",
+            "metadata",
+            multiple=True,
+            metavar="NAME=VALUE",
+            callback=lambda _, __, given: pairs_of(given, "--meta") if given else None,
+            help="Metadata of all that SOURCES have, in place of what was said before. [default: as it was]",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -42,8 +53,14 @@ def take_in(library: Library, source: str, looking: Looking, progress: Progress)
         intake = library.take_in(source, looking, tell=lambda _: _counted(counts))
     finally:
         counts.submitting = False
-    progress.display.say(f"{source}: {told(intake.counts)}")
+    progress.display.say(f"{source}: {told_of(intake)}")
     tell_left_out(_left_out(intake), progress.display)
+
+
+def told_of(intake: Intake, kinds: Sequence[str] = KINDS) -> str:
+    """Gives what became of a source, in a few words."""
+    described = f"; other metadata for {count(intake.described, 'document')}" if intake.described else ""
+    return told(intake.counts, kinds) + described
 
 
 def told(counts: Counter[str], kinds: Sequence[str] = KINDS) -> str:

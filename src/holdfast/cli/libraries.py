@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from holdfast.cli.pipelines import Loaded
 from holdfast.pipelines.rag.collections import Collection, collections, no_such
-from holdfast.pipelines.rag.index import index_of
+from holdfast.pipelines.rag.dialects import has_table
 from holdfast.pipelines.rag.library import Library
 from holdfast.stores.protocol import Store
 
 
 def collections_of(store: Store) -> list[Collection]:
-    """Gives all collections of a store."""
-    with store.transaction() as tx:
-        index_of(store).prepare(tx)
-        return list(collections(tx))
+    """Gives all collections of a store. Looking makes none, and waits for nobody who writes."""
+    with store.reading() as tx:
+        return list(collections(tx)) if has_table(tx, "rag_collection") else []
 
 
 def collection_in(store: Store, name: str) -> Collection:

@@ -7,9 +7,10 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli.asked import Asked, Trouble, common
-from holdfast.cli.in_collection import in_collection
+from holdfast.cli.asked import Asked, common
+from holdfast.cli.in_collection import MADE_BY, in_collection
 from holdfast.cli.libraries import collection_in
+from holdfast.cli.pairs import pairs_of
 from holdfast.cli.stores import store_that_exists
 from holdfast.pipelines.rag.index import Where
 from holdfast.pipelines.rag.library import Library
@@ -46,8 +47,8 @@ def search(
 
     An answer says where it stands: the document, the page, and the words around it.
     """
-    where = Where(**which, metadata=_pairs(metadata))
-    with store_that_exists(asked) as store:
+    where = Where(**which, metadata=pairs_of(metadata, "--where"))
+    with store_that_exists(asked, made_by=MADE_BY) as store:
         library = Library(store, collection_in(store, collection).name)
         found = library.search(" ".join(question), where, limit=limit, each=each, by=by)
     if asked.json:
@@ -58,13 +59,6 @@ def search(
     for place, one in enumerate(found, 1):
         click.echo(f"{place:2}. {click.style(one.key, bold=True)}{_place(one)}")
         click.echo(f"    {highlighted(one)}")
-
-
-def _pairs(metadata: tuple[str, ...]) -> dict[str, str]:
-    for pair in metadata:
-        if "=" not in pair:
-            raise Trouble(f"--where takes NAME=VALUE, not {pair!r}")
-    return dict(pair.split("=", 1) for pair in metadata)
 
 
 def _place(found: Found) -> str:

@@ -9,6 +9,7 @@ import click
 
 from holdfast.cli.asked import INTERRUPTED, TERMINATED, Asked, Trouble, common
 from holdfast.cli.eyes import LOOPBACK, shown
+from holdfast.cli.in_collection import MADE_BY
 from holdfast.cli.stores import store_that_exists
 from holdfast.engine.budget import Budget, stopping_on_signals
 
@@ -40,7 +41,11 @@ def serve(asked: Asked, /, *, host: str, port: int) -> None:
     from holdfast.web.serving import serving
 
     budget = Budget()
-    with store_that_exists(asked) as store, closing(Shelves(store)) as shelves, stopping_on_signals(budget):
+    with (
+        store_that_exists(asked, made_by=MADE_BY) as store,
+        closing(Shelves(store)) as shelves,
+        stopping_on_signals(budget),
+    ):
         names = names_of(host)
         with serving(search_app(shelves, names=names), host, port) as served:
             budget.on_stop = served.over.set

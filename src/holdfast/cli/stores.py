@@ -17,9 +17,12 @@ from holdfast.stores.protocol import Store
 
 
 @contextmanager
-def store_that_exists(asked: Asked) -> Iterator[Store]:
-    """Opens a store to look at. One that is not there is an error, not an empty one that was just made."""
-    refuse_missing(asked)
+def store_that_exists(asked: Asked, *, made_by: str = "run") -> Iterator[Store]:
+    """Opens a store to look at. One that is not there is an error, not an empty one that was just made.
+
+    `made_by` is the command that would make it, for whoever asked for this.
+    """
+    refuse_missing(asked, made_by=made_by)
     with store_that_lasts(asked) as store:
         yield store
 
@@ -46,18 +49,18 @@ def store_to_foresee(asked: Asked) -> Iterator[Store | None]:
         yield store
 
 
-def refuse_missing(asked: Asked) -> None:
+def refuse_missing(asked: Asked, *, made_by: str = "run") -> None:
     """Refuses a store that is not there: looking does not make one."""
     if asked.store.startswith("postgres") and is_fresh(asked.store):
         raise Trouble(
-            f"{asked.shown_store} has nothing of holdfast yet; make it with `holdfast run` or `holdfast migrate`",
+            f"{asked.shown_store} has nothing of holdfast yet; make it with `holdfast {made_by}` or `holdfast migrate`",
             code=STORE_TROUBLE,
         )
     path = database_file(asked.store)
     if path is not None and not path.exists():
         raise Trouble(
             f"there is no store at {asked.shown_store} (looked for {path.absolute()}); name yours with --store or "
-            "HOLDFAST_STORE, or make one with `holdfast run`",
+            f"HOLDFAST_STORE, or make one with `holdfast {made_by}`",
             code=STORE_TROUBLE,
         )
 

@@ -30,12 +30,14 @@ class Summary:
         stopped_by: str,
         goes_on: str,
         retry: str = "",
+        begins: str = "submit some with `holdfast run` or `submit`",
     ) -> None:
         self.pipeline = pipeline
         self.batch = batch
         self.report = replace(report, stopped_by=stopped_by)
         self.goes_on = goes_on
         self.retry = retry
+        self.begins = begins
         self.balance: Balance = store.balance(pipeline, batch)
         self.dead: list[Standing] = (
             store.standings(pipeline, batch=batch, state="dead", limit=SHOWN) if self.balance.dead else []
@@ -64,7 +66,7 @@ class Summary:
         """Tells it to a person."""
         if not self.balance.expected:
             where = f"Batch {self.batch} of pipeline" if self.batch else "Pipeline"
-            click.echo(f"{where} {self.pipeline} has no documents yet; submit some with `holdfast run` or `submit`.")
+            click.echo(f"{where} {self.pipeline} has no documents yet; {self.begins}.")
             return
         click.echo(self._what_was_done())
         self._tell_dead_letters(asked)

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import click
-from msgspec.structs import asdict
 
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
+from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import NEWS, NOUNS, how_to_look, tell_left_out, told
+from holdfast.cli.intake import BEGINS, NEWS, NOUNS, how_to_look, tell_left_out, told_of
 from holdfast.cli.libraries import loaded_from
-from holdfast.cli.progress import Display, JsonLines, Lines, Progress, showing
+from holdfast.cli.progress import Display, Lines, Progress, showing
 from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.summary import Summary
 from holdfast.cli.working import Duration, closed, going_on_later, how_to_work, worked
 from holdfast.engine import api
 from holdfast.engine.budget import Budget, stopping_on_signals
+from holdfast.engine.events import Enlisted, Event, Listener
 from holdfast.engine.report import Report
+from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.ingest import KINDS, Looking, NothingThere
 from holdfast.pipelines.rag.library import Library
+from holdfast.pipelines.rag.metadata import Metadata
+from holdfast.pipelines.rag.reading import warm
 from holdfast.pipelines.rag.sources import Missed, source_of
 from holdfast.pipelines.rag.watching import Glance, Watcher
 
@@ -37,6 +41,7 @@ from holdfast.pipelines.rag.watching import Glance, Watcher
 )
 @how_to_look
 @how_to_work
+@how_to_watch
 @common
 @click.pass_obj
 def watch(
@@ -49,6 +54,7 @@ def watch(
     ignore: tuple[str, ...],
     flat: bool,
     allow_private: bool,
+    metadata: Metadata | None,
     budget: timedelta | None,
     **how: Any,
 ) -> None:
@@ -58,19 +64,28 @@ def watch(
     source that is away, or empty all at once, is told of, and what it had stays in the index.
     """
     words = ("watch", *sources, *(["--collection", collection] if collection != "documents" else []))
-    looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private)
+    looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private, metadata=metadata)
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
         library = Library(store, collection, allow_private=allow_private)
         counts = Counts(library.pipeline, store, batch=None, hands=how["threads"], nouns=NOUNS)
         counts.items = library.tally
         with _telling(asked, counts, limits) as progress, stopping_on_signals(limits):
-            keeper = _Keeper(asked, library, looking, progress=progress, limits=limits, how=how)
-            report = keeper.keep(sources, every)
+            looker = _Looker(asked, library, looking, progress=progress, limits=limits)
+            watchers = [looker.watcher(word) for word in sources]
+            library.redo_what_is_stale()
+            counts.recount()
+            warm()
+            with looker.looking(watchers, every) as work:
+                loaded = loaded_from(library)
+                report = worked(asked, work, loaded, store, progress=progress, budget=limits, how=how)
         retry = asked.command("ingest", *words[1:], "--retry")
         goes_on = asked.same_command(*words)
         name = library.pipeline.name
-        summary = Summary(store, name, None, report=report, stopped_by=limits.reason, goes_on=goes_on, retry=retry)
+        stopped_by = limits.reason
+        summary = Summary(
+            store, name, None, report=report, stopped_by=stopped_by, goes_on=goes_on, retry=retry, begins=BEGINS
+        )
         closed(asked, summary, progress)
 
 
@@ -93,26 +108,17 @@ def _telling(asked: Asked, counts: Counts, limits: Budget) -> Iterator[Progress]
         yield progress
 
 
-class _Keeper:
-    """Looks at sources in turn, takes in what became of them, and works until it can be found."""
+class _Looker:
+    """Looks at sources in turn and takes in what became of them, in a thread of its own, while a worker works."""
 
-    def __init__(
-        self,
-        asked: Asked,
-        library: Library,
-        looking: Looking,
-        *,
-        progress: Progress,
-        limits: Budget,
-        how: dict[str, Any],
-    ) -> None:
+    def __init__(self, asked: Asked, library: Library, looking: Looking, *, progress: Progress, limits: Budget) -> None:
         self._asked = asked
         self._library = library
         self._looking = looking
         self._progress = progress
         self._limits = limits
-        self._how = how
-        self._report = Report()
+        self._over = threading.Event()
+        self._trouble: BaseException | None = None
         self._first: set[str] = set()
         self._unreadable: dict[str, list[tuple[str, str]]] = {}
 
@@ -120,77 +126,76 @@ class _Keeper:
     def _display(self) -> Display:
         return self._progress.display
 
-    def keep(self, sources: Sequence[str], every: timedelta) -> Report:
-        """Keeps the collection up to date until it is time to stop. Tells all that was done."""
-        watchers = [self._watcher(word) for word in sources]
-        self._first = set(sources)
-        self._library.redo_what_is_stale()
-        changed = True  # what an earlier run left is worked on first
-        while True:
-            for watcher in watchers:
-                glance = watcher.look()
-                if glance is not None and not self._limits.is_over():
-                    changed |= self._take(watcher, glance)
-            if changed and not self._limits.is_over():
-                self._work()
-            changed = False
-            if self._waited(every):
-                return self._report
+    def watcher(self, word: str) -> Watcher:
+        """Gives what watches a source. One that was never there is refused."""
 
-    def _watcher(self, word: str) -> Watcher:
         def tell(missed: Missed) -> None:
             if missed.key:
                 tell_left_out([(missed.key, missed.why)], self._display)
             else:
                 self._display.say(f"{word}: away, and what it had stays in the index: {missed.why}")
 
+        self._first.add(word)
         return Watcher(source_of(word), look=self._looking.list, report=tell)
 
-    def _take(self, watcher: Watcher, glance: Glance) -> bool:
-        """Takes in what became of a source. Answers whether there is anything to work on."""
+    @contextmanager
+    def looking(self, watchers: Sequence[Watcher], every: timedelta) -> Iterator[Callable[..., Report]]:
+        """Gives a way to work during which somebody looks. Trouble of whoever looks ends the work, and is raised."""
+        thread = threading.Thread(target=self._look, args=(watchers, every), name="holdfast-look", daemon=True)
+
+        def begin(event: Event) -> None:
+            if isinstance(event, Enlisted) and thread.ident is None:
+                thread.start()  # not before: the worker forks, and closes what is open in the store
+
+        def work(*what: Any, listeners: Sequence[Listener], **how: Any) -> Report:
+            return api.work(*what, listeners=(*listeners, begin), **how)
+
+        try:
+            yield work
+        finally:
+            self._over.set()
+        if thread.ident is not None:
+            thread.join()
+        if self._trouble is not None:
+            raise self._trouble
+
+    def _look(self, watchers: Sequence[Watcher], every: timedelta) -> None:
+        try:
+            while not self._limits.is_over():
+                for watcher in watchers:
+                    if glance := watcher.look():
+                        self._take(watcher, glance)
+                if self._over.wait(min(every.total_seconds(), self._limits.remaining)):
+                    return
+        except _Stopped:
+            return
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            self._trouble = error
+            self._limits.stop("its sources cannot be looked at")
+
+    def _take(self, watcher: Watcher, glance: Glance) -> None:
+        """Takes in what became of a source."""
         word = watcher.source.word
         try:
-            intake = self._library.take_glance(watcher.source, glance, self._looking)
+            intake = self._library.take_glance(watcher.source, glance, self._looking, tell=self._go_on)
         except NothingThere as refusal:
             command = self._asked.command("ingest", word)
             self._display.say(f"{word}: {refusal}. If its files were deleted, say so: {command}")
-            return False
+            return
         watcher.doubt(one.key for one in intake.unreadable)
         unreadable = [(one.key, one.why) for one in intake.unreadable]
         if word in self._first or any(intake.counts[kind] for kind in NEWS):
-            self._display.say(f"{word}: {told(intake.counts, KINDS if word in self._first else NEWS)}")
+            self._display.say(f"{word}: {told_of(intake, KINDS if word in self._first else NEWS)}")
+            self._progress.counts.recount()
         tell_left_out([one for one in unreadable if one not in self._unreadable.get(word, ())], self._display)
         self._first.discard(word)
         self._unreadable[word] = unreadable
-        return bool(intake.counts["new"] or intake.counts["changed"] or intake.counts["moved"])
 
-    def _work(self) -> None:
-        counts = self._progress.counts
-        counts.recount()
-        loaded = loaded_from(self._library)
-        report = worked(
-            self._asked,
-            api.drain,
-            loaded,
-            self._library.store,
-            progress=self._progress,
-            budget=self._limits,
-            how=self._how,
-        )
-        self._report = _together(self._report, report)
-        if isinstance(self._display, JsonLines):
-            self._display.picture(counts)
-
-    def _waited(self, every: timedelta) -> bool:
-        """Waits for the next look. Answers whether it is time to stop instead."""
-        asked_to_stop = threading.Event()
-        self._limits.on_stop = asked_to_stop.set
-        if not self._limits.is_over():
-            asked_to_stop.wait(min(every.total_seconds(), self._limits.remaining))
-        return self._limits.is_over()
+    def _go_on(self, _: Change) -> None:
+        """What was not taken in yet is seen by the next command, so nobody who wants to stop waits for it."""
+        if self._limits.is_over():
+            raise _Stopped
 
 
-def _together(one: Report, other: Report) -> Report:
-    """Adds two reports up. Why the work stopped, the last one knows."""
-    both = asdict(other)
-    return Report(**{name: both[name] + value for name, value in asdict(one).items() if name != "stopped_by"})
+class _Stopped(Exception):
+    """It was time to stop in the middle of taking a source in."""

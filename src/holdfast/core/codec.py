@@ -29,6 +29,15 @@ def encode_json(value: Any) -> str:
 decode_json = msgspec.json.Decoder().decode
 
 
+def read_scalar(text: str) -> str | int | float | bool | None:
+    """Reads what a person typed for a value: JSON where it is a number, true, false, null or in quotes, else text."""
+    try:
+        value = decode_json(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+    return value if isinstance(value, _PLAIN) else text
+
+
 def checked_json(value: Any, what: str) -> str:
     """Gives JSON text for a value that a user handed in, or says where it is not JSON."""
     return str(ANYTHING.encode(value, lambda: what))

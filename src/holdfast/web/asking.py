@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from holdfast.core.codec import read_scalar
+
 LONGEST_QUESTION = 2000
 LONGEST = 1000
 """Characters of any other parameter."""
@@ -59,11 +61,11 @@ def _way(name: str, value: str) -> str:
     return value
 
 
-def _pair(name: str, value: str) -> tuple[str, str]:
+def _pair(name: str, value: str) -> tuple[str, Any]:
     field, colon, wanted = _text(name, value).partition(":")
     if not colon or not _NAME.fullmatch(field):
         raise NotUnderstood(f"{name} takes NAME:VALUE, with no quotes in the name, not {_short(value)}")
-    return field, wanted
+    return field, read_scalar(wanted)
 
 
 def _short(value: str) -> str:

@@ -107,6 +107,23 @@ def test_words_that_the_statistics_know_are_found_as_before(desk: Desk, postgres
     assert len(desk.words("common", limit=500)) == 301
 
 
+def test_words_that_came_after_the_statistics_were_read_are_found(desk: Desk, postgres_url: str) -> None:
+    desk.ingest("a", "heron and reed")
+    with psycopg.connect(postgres_url) as db:
+        db.execute("analyze rag_chunk")
+    assert len(desk.index.by_words("heron", Where(), limit=5)) == 1
+    desk.ingest("b", "bittern, no heron")
+    assert len(desk.index.by_words("bittern", Where(), limit=5)) == 1
+    assert len(desk.index.by_words("heron", Where(), limit=5)) == 2
+
+
+def test_words_lie_with_their_chunk(desk: Desk, postgres_url: str) -> None:
+    """Ranking reads the words of many chunks; the texts of a few are read in the end, and may lie apart."""
+    question = "select attstorage from pg_attribute where attrelid = 'rag_chunk'::regclass and attname = 'words'"
+    with psycopg.connect(postgres_url) as db:
+        assert db.execute(question).fetchone() == ("m",)
+
+
 def test_vectors_that_are_too_long_to_be_indexed_are_compared(desk: Desk) -> None:
     long = Desk(desk.store, desk.index, desk.another, dimension=4100)
     long.ingest("a", "heron", "stork")

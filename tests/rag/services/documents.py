@@ -20,6 +20,7 @@ class DocumentService(LocalService):
     def __init__(self, running: int = 1) -> None:
         super().__init__()
         self.running = running
+        self.pause = "2"
         self.elsewhere = ""
         self.operations: list[dict[str, Any]] = []
         self._polls: dict[str, int] = {}
@@ -56,7 +57,7 @@ class DocumentService(LocalService):
     def _poll(self, path: str) -> Answer:
         self._polls[path] = self._polls.get(path, 0) + 1
         if self._polls[path] <= self.running:
-            return Answer(200, {"status": "running"}, {"Retry-After": "2"})
+            return Answer(200, {"status": "running"}, {"Retry-After": self.pause})
         return Answer(200, {"status": "succeeded", "analyzeResult": self.operations[int(path.rpartition("/")[2])]})
 
 

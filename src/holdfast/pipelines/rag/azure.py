@@ -5,8 +5,6 @@ One page (or a few) a call, so that what was read is kept page by page and a res
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -36,15 +34,17 @@ ENDPOINT, KEY = "AZURE_DOCUMENT_INTELLIGENCE_ENDPOINT", "AZURE_DOCUMENT_INTELLIG
 API_VERSION = "2024-11-30"
 TRIES = 6
 """How often one request is made before its document is put off."""
-LONGEST_WAIT = 60.0
-"""Seconds that are waited out. Whoever is asked to wait longer puts the document off."""
+PATIENCE = timedelta(minutes=2)
+"""How long is waited for a page, all in all: less than its step allows. Whoever is asked to wait longer puts the
+document off, which costs it no attempt."""
 
 
 class AzureReader:
     """Reads PDFs and pictures by a model of Azure Document Intelligence. Threads may share one.
 
-    At most `concurrency` analyses are under way at once. What is larger than `most` bytes is made smaller before it is
-    sent. Address and key are given, or come from the environment.
+    Each document has one analysis under way at a time; how many documents are read at once is for the step to say.
+    What is larger than `most` bytes is made smaller before it is sent. Address and key are given, or come from the
+    environment.
     """
 
     def __init__(
@@ -53,14 +53,13 @@ class AzureReader:
         key: str | None = None,
         *,
         model: str = "prebuilt-read",
-        concurrency: int = 3,
         pages_at_once: int = 1,
         most: int = MOST,
-        patience: timedelta = timedelta(minutes=5),
+        patience: timedelta = PATIENCE,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if concurrency < 1 or pages_at_once < 1:
-            raise ValueError("at least one call at once, and at least one page a call")
+        if pages_at_once < 1:
+            raise ValueError("at least one page a call")
         self._endpoint = endpoint
         self._key = key
         self._model = model
@@ -68,10 +67,6 @@ class AzureReader:
         self._most = most
         self._patience = patience
         self._sleep = sleep
-        self._concurrency = concurrency
-        self._forget()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
 
     def pages_of(self, path: Path, start: int = 0) -> Iterator[Page]:
         """Gives the pages after the first `start`, as they are read.
@@ -81,17 +76,12 @@ class AzureReader:
         import httpx2
 
         number = start
-        with httpx2.Client(timeout=120, trust_env=False, follow_redirects=False) as client:
+        with httpx2.Client(timeout=60, trust_env=False, follow_redirects=False) as client:
             for count, content in parts_of(path, start=start, at_once=self._pages_at_once, most=self._most):
-                with self._slots:
-                    result = _Analysis(self, client).result(content, count)
+                result = _Analysis(self, client).result(content, count)
                 for text in _texts(result, count):
                     number += 1
                     yield Page(number, text, how="azure")
-
-    def _forget(self) -> None:
-        """A forked child has slots of its own: those of the parent may have been taken."""
-        self._slots = threading.Semaphore(self._concurrency)
 
     def _address(self) -> str:
         return (self._endpoint or from_environment(ENDPOINT, "the address of Azure Document Intelligence")).rstrip("/")
@@ -107,18 +97,16 @@ class _Analysis:
         self._reader = reader
         self._client = client
         self._address = reader._address()
+        self._left = reader._patience.total_seconds()
 
     def result(self, content: bytes, count: int) -> Any:
         sent = self._ask("POST", self._question(count), content)
         if sent.status_code != 202:
             raise ServiceError(f"Azure Document Intelligence answered {sent.status_code} where 202 was expected")
         operation = self._operation(sent)
-        waited = 0.0
-        while waited < self._reader._patience.total_seconds():
-            pause = asked_to_wait(sent.headers)
-            pause = 1.0 if pause is None else min(pause, LONGEST_WAIT)
-            self._reader._sleep(pause)
-            waited += max(pause, 0.05)  # an answer that asks for no pause must not be asked for ever
+        while True:
+            asked = asked_to_wait(sent.headers)
+            self._wait(1.0 if asked is None else asked, "is not done with a page")
             sent = self._ask("GET", operation)
             answer = _decoded(sent)
             match answer.get("status"):
@@ -126,7 +114,13 @@ class _Analysis:
                     return answer.get("analyzeResult") or {}
                 case "failed" | "canceled":
                     raise _failure(answer.get("error"))
-        raise RetryLater("Azure Document Intelligence is not done with a page", after=timedelta(minutes=1))
+
+    def _wait(self, seconds: float, why: str) -> None:
+        """Waits, or puts the document off when that is longer than anybody has patience for."""
+        if seconds > self._left:
+            raise _put_off(why, seconds)
+        self._left -= max(seconds, 0.05)  # an answer that asks for no pause must not be asked for ever
+        self._reader._sleep(seconds)
 
     def _question(self, count: int) -> str:
         model, pages = quote(self._reader._model, safe=""), "1" if count == 1 else f"1-{count}"
@@ -144,27 +138,24 @@ class _Analysis:
 
     def _ask(self, method: str, url: str, content: bytes | None = None) -> httpx2.Response:
         """Makes one request; waits and repeats while the service is busy, out of order or cut off."""
-        trouble: Exception | None = None
-        wait = 0.0
-        for attempt in range(TRIES):
-            if attempt:
-                self._reader._sleep(wait)
+        for attempt in range(1, TRIES + 1):
             answer = self._try(method, url, content)
+            wait = backoff(attempt - 1)
             if isinstance(answer, ServiceError):
-                trouble, wait = answer, backoff(attempt)
-                continue
-            if answer.status_code < 300:
-                return answer
-            if answer.status_code in BUSY:
+                if attempt == TRIES:
+                    raise answer
+                self._wait(wait, "is out of order")
+            elif answer.status_code in BUSY:
                 asked = asked_to_wait(answer.headers)
-                trouble, wait = None, backoff(attempt) if asked is None else asked
-                if wait > LONGEST_WAIT:
+                wait = wait if asked is None else asked
+                if attempt == TRIES:
                     break
-                continue
-            self._refused(answer)
-        if trouble is not None:
-            raise trouble
-        raise RetryLater("Azure Document Intelligence is busy", after=timedelta(seconds=max(wait, 1.0)))
+                self._wait(wait, "is busy")
+            elif answer.status_code < 300:
+                return answer
+            else:
+                self._refused(answer)
+        raise _put_off("is busy", wait)
 
     def _try(self, method: str, url: str, content: bytes | None) -> httpx2.Response | ServiceError:
         """Gives the answer, or the error of one that is worth another try."""
@@ -191,6 +182,10 @@ class _Analysis:
         if answer.status_code in (400, 413, 415):
             raise _failure(_decoded(answer).get("error"), said)
         raise ServiceError(f"Azure Document Intelligence answered {answer.status_code}: {said}")
+
+
+def _put_off(why: str, seconds: float) -> RetryLater:
+    return RetryLater(f"Azure Document Intelligence {why}", after=timedelta(seconds=max(seconds, 1.0)))
 
 
 def _failure(error: Any, said: str = "") -> Exception:

@@ -29,12 +29,14 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     splitting  how pages are cut into chunks
     embedder   which model gives vectors: granite, openai:MODEL, azure:DEPLOYMENT, ollama:MODEL, hash:64
     reader     what reads the pages: the parsers of this package, or Azure Document Intelligence
+    at_once    how many documents a service that reads pages has at once; all workers of the store keep to it together
     rate       what a service behind the embedder allows in a minute; all workers of the store keep to it together
     """
 
     splitting: Splitting = Splitting()
     embedder: str = "granite"
     reader: Literal["local", "azure"] = "local"
+    at_once: int = 3
     rate: Rate = Rate()
 
 

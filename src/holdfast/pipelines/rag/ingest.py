@@ -17,6 +17,7 @@ from holdfast.engine import api
 from holdfast.pipelines.rag.changes import Change, compare
 from holdfast.pipelines.rag.files import Files, content_of
 from holdfast.pipelines.rag.index import Index, Name
+from holdfast.pipelines.rag.metadata import Metadata, describe
 from holdfast.pipelines.rag.pipeline import CARRIED
 from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing
 from holdfast.pipelines.rag.watching import Glance
@@ -32,11 +33,16 @@ DELETED = "its file was deleted"
 
 
 class Looking(Struct, frozen=True, kw_only=True):
-    """How a source is looked through."""
+    """How a source is looked through, and what is said of it.
+
+    metadata  what its documents are filtered by, also those that are known already, and they are not read again for it.
+              It takes the place of what was said before; if nothing is given, that stays. A value of None is not said
+    """
 
     ignore: Sequence[str] = ()
     recursive: bool = True
     allow_private: bool = False
+    metadata: Metadata | None = None
 
     def list(self, source: Source, *, report: Callable[[Missed], None]) -> Iterator[Seen]:
         """Gives the files of a source, as `listing` does."""
@@ -87,10 +93,12 @@ class Intake:
         self.missed: list[Missed] = []
         self.unreadable: list[Change] = []
         self.counts: Counter[str] = Counter()
+        self.described = 0
+        """How many documents are filtered by other metadata than before."""
 
     def changes(self) -> Iterator[Change]:
         """Tells what became of the source's files since the last time. Changes nothing."""
-        with self._store.transaction() as tx:
+        with self._store.reading() as tx:
             known = self._files.read(tx)
         hashed = partial(hash_of, allow_private=self._looking.allow_private)
         changes = compare(self._seen(), known, hashed, looked_at=time.time_ns(), missed=self.missed)
@@ -108,6 +116,7 @@ class Intake:
 
     def take_in(self, tell: Callable[[Change], object] = lambda _: None) -> Counter[str]:
         """Takes everything in that changed. Killed anywhere, it can be called again: nothing is taken in twice."""
+        self._describe()
         for kind, some in groupby(self.changes(), key=lambda change: change.kind):
             changes = iter(some)
             while part := list(islice(changes, SLICE)):
@@ -116,6 +125,11 @@ class Intake:
                 for change in part:
                     tell(change)
         return self.counts
+
+    def _describe(self) -> None:
+        if self._looking.metadata is not None:
+            with self._store.transaction() as tx:
+                self.described = describe(tx, self._pipeline.name, self._source.root, self._looking.metadata)
 
     def _take(self, kind: str, changes: Sequence[Change]) -> None:
         match kind:

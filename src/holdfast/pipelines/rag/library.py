@@ -17,6 +17,7 @@ from holdfast.engine import api
 from holdfast.engine.report import Report
 from holdfast.engine.settings import How
 from holdfast.engine.stale import stale_groups
+from holdfast.pipelines.rag import metadata
 from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.collections import (
     Collection,
@@ -82,6 +83,7 @@ class Library:
     def _opened(self, name: str, settings: Settings | None) -> Collection:
         with self.store.transaction() as tx:
             self.index.prepare(tx)
+            metadata.prepare(tx)
             there = collection_or_none(tx, name)
             if there is None:
                 there = Collection(name, settings or Settings())
@@ -99,12 +101,14 @@ class Library:
     @cached_property
     def pipeline(self) -> Pipeline:
         """The pipeline that documents go through."""
+        reader = self._reader()
         parts = Parts(
-            reader=self._reader(),
+            reader=reader,
             embedder=self.embedder,
             index=self.index,
             split=self._split,
             pages=self._pages,
+            at_once=self.collection.settings.at_once if isinstance(reader, ServiceReader) else None,
             submit=self._take_attachments,
             every=self._every,
             tally=self.tally,
@@ -135,13 +139,20 @@ class Library:
         intake.take_in(tell)
         return intake
 
-    def take_glance(self, source: Source, glance: Glance, looking: Looking = AS_USUAL) -> Intake:
+    def take_glance(
+        self,
+        source: Source,
+        glance: Glance,
+        looking: Looking = AS_USUAL,
+        *,
+        tell: Callable[[Change], object] = lambda _: None,
+    ) -> Intake:
         """Takes in what somebody who watches a source was given, as `take_in` does.
 
         Raises NothingThere instead of forgetting all that a source had: a disk that is away looks like that.
         """
         intake = Intake(self.pipeline, self.store, self.index, source, looking, glance=glance)
-        intake.take_in()
+        intake.take_in(tell)
         return intake
 
     def redo_what_is_stale(self) -> int:
@@ -173,6 +184,7 @@ class Library:
             self._forget(self.store.look(some))
         with self.store.transaction() as tx:
             remove(tx, name)
+            metadata.forget(tx, name)
 
     def _forget(self, documents: Sequence[Standing]) -> None:
         by_source: dict[str, list[str]] = {}

@@ -19,6 +19,7 @@ from holdfast.core.step import AnyStep, last
 from holdfast.pipelines.rag.collections import Collection
 from holdfast.pipelines.rag.embedders import Embedder, is_remote
 from holdfast.pipelines.rag.index import Entry, Index, Model, Name
+from holdfast.pipelines.rag.metadata import metadata_of
 from holdfast.pipelines.rag.model import About, Chunk, Page, marking_the_last
 from holdfast.pipelines.rag.reading import Reader
 from holdfast.pipelines.rag.titles import title_of
@@ -43,6 +44,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     index     is where chunks are found
     split     cuts texts, in place of the collection's splitting
     pages     steps of one's own between extract and chunk, each over one page: a redaction, a translation
+    at_once   how many documents are read at once, over all workers; as many as there are hands if nothing is said
     submit    takes in what a document brought with it: the attachments of a message
     every     how many pages are committed together
     tally     counts what is made, by step, while it is
@@ -53,6 +55,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     index: Index
     split: Split | None = None
     pages: Sequence[OverPages] = ()
+    at_once: int | None = None
     submit: Callable[[Document, Sequence[str]], object] | None = None
     every: int | timedelta | None = 1
     tally: Counter[str] = field(default_factory=Counter)
@@ -62,12 +65,12 @@ def document_search(collection: Collection, parts: Parts) -> Pipeline:
     """Puts the pipeline of a collection together."""
     settings = collection.settings
     pipeline = Pipeline(collection.name)
-    pages: AnyStep = _extract(pipeline, parts, settings.reader)
+    pages = read = _extract(pipeline, parts, settings.reader)
     for body in parts.pages:
         pages = pipeline.step(over=pages, name=body.__name__)(body)
-    chunks = _chunk(pipeline, parts, pages, settings.splitting)
+    chunks = _chunk(pipeline, parts, read, pages, settings.splitting)
     _embed(pipeline, parts, chunks)
-    _index(pipeline, parts, pages, chunks)
+    _index(pipeline, parts, read, chunks)
     return pipeline
 
 
@@ -75,7 +78,12 @@ def _extract(pipeline: Pipeline, parts: Parts, reader: str) -> AnyStep:
     read = parts.reader
 
     @pipeline.step(
-        runs_in="process", memory=MEMORY, timeout=PATIENCE, commit_every=parts.every, settings={"reader": reader}
+        runs_in="process",
+        memory=MEMORY,
+        timeout=PATIENCE,
+        limit=parts.at_once,
+        commit_every=parts.every,
+        settings={"reader": reader},
     )
     def extract(doc: Document, cursor: int = 0) -> Iterator[Page]:
         for page in read(doc.payload, start=cursor):
@@ -84,28 +92,40 @@ def _extract(pipeline: Pipeline, parts: Parts, reader: str) -> AnyStep:
     return extract
 
 
-def _chunk(pipeline: Pipeline, parts: Parts, pages: AnyStep, splitting: Any) -> AnyStep:
+def _chunk(pipeline: Pipeline, parts: Parts, read: AnyStep, pages: AnyStep, splitting: Any) -> AnyStep:
     index, split = parts.index, parts.split or splitting.split
 
     @pipeline.step(settings=asdict(splitting))
     def chunk(doc: Document, cursor: int = 0) -> Iterator[Chunk]:
-        yield from _after(cursor, marking_the_last(chunks_of(doc.each(pages), split)))
+        kind = _first(doc, read).kind if pages is not read else ""
+        yield from _after(cursor, marking_the_last(chunks_of(doc.each(pages), split, kind=kind)))
 
     @chunk.effect
     def add(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> None:
-        index.add(tx, _entry(doc, chunks), chunks)
+        index.add(tx, _entry(tx, doc, chunks), chunks)
 
     return chunk
 
 
-def chunks_of(pages: Iterator[Page], split: Split) -> Iterator[Chunk]:
-    """Cuts pages into chunks, and tells those that do not say it themselves what their document is called."""
-    about: About | None = None
+def _first(doc: Document, read: AnyStep) -> Page:
+    """Gives the first page as it was read. A step of one's own may have set its own aside, and what the file is and
+    carries must not go with it."""
+    found = doc.reader.read(read.name, 0, 1)
+    page: Page = read.codec_of_item.decode(found[0][1]) if found else Page(1, "")
+    return page
+
+
+def chunks_of(pages: Iterator[Page], split: Split, *, kind: str = "") -> Iterator[Chunk]:
+    """Cuts pages into chunks, and tells those that do not say it themselves what their document is called.
+
+    `kind` is what the file is, where its first page may be missing.
+    """
+    about: About | None = About(kind)
     title = ""
     for page in pages:
         if page.number == 1:
             title = title_of(page)
-            about = About(page.kind, title)
+            about = About(kind or page.kind, title)
         for start, end in split(page.text):
             text = page.text[start:end]
             yield Chunk(page.number, start, end, text, title=title if title not in text else "", about=about)
@@ -162,12 +182,12 @@ def _in_halves(vectors: Any) -> Any:
     return np.asarray(vectors).astype("<f2")
 
 
-def _index(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) -> None:
+def _index(pipeline: Pipeline, parts: Parts, read: AnyStep, chunks: AnyStep) -> None:
     index, embedder = parts.index, parts.embedder
 
     @pipeline.step(name="index")
     def publish(doc: Document) -> int:
-        attached = next((page.attachments for page in doc.each(pages)), ())
+        attached = _first(doc, read).attachments
         if attached and parts.submit is not None:
             parts.submit(doc, attached)
         index.publish(_name(doc), model=_model(embedder))
@@ -193,9 +213,10 @@ def _name(doc: Document) -> Name:
     return Name(doc.pipeline, doc.batch, doc.key)
 
 
-def _entry(doc: Document, chunks: Sequence[Chunk]) -> Entry:
+def _entry(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> Entry:
     about = chunks[0].about if chunks else None
-    return Entry(name=_name(doc), version=doc.generation, about=about, metadata=doc.payload.get("metadata") or {})
+    metadata = metadata_of(tx, doc.pipeline, doc.batch) if about else {}
+    return Entry(name=_name(doc), version=doc.generation, about=about, metadata=metadata)
 
 
 def attached_documents(doc: Document, names: Sequence[str]) -> list[NewDocument]:

@@ -21,7 +21,7 @@ from holdfast.pipelines.rag.states import Progress, Standing, progress_of, stand
 from holdfast.stores.protocol import Store
 
 FRESH = 1.0
-"""For so many seconds it is known which collections there are: asking takes the store's write lock for a moment."""
+"""For so many seconds it is known which collections there are."""
 
 
 class Answer(Struct, frozen=True):
@@ -124,7 +124,7 @@ class Shelves:
     def _collections(self) -> dict[str, Collection]:
         with self._lock:
             if self._clock() - self._looked_at >= FRESH:
-                with self._store.transaction() as tx:
+                with self._store.reading() as tx:
                     self._known = {one.name: one for one in collections(tx)}
                 self._looked_at = self._clock()
             return self._known

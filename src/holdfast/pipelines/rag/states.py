@@ -61,7 +61,7 @@ def state_of(state: str, step: str | None, *, begun: bool) -> State:
 
 def standing_of(store: Store, collection: str) -> Standing:
     """Counts the documents of a collection. Those whose files are gone are gone, too."""
-    with store.transaction() as tx:
+    with store.reading() as tx:
         gone = left_behind(tx, collection)
     states: Counter[str] = Counter({"COMPLETED": -sum(gone.values())})
     sources: Counter[str] = Counter({source: -number for source, number in gone.items()})

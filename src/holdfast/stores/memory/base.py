@@ -78,6 +78,15 @@ class Base:
             yield Tx(self._effects)
 
     @contextmanager
+    def reading(self) -> Iterator[Tx]:
+        with self._reading():
+            self._effects.execute("pragma query_only = on")
+            try:
+                yield Tx(self._effects)
+            finally:
+                self._effects.execute("pragma query_only = off")
+
+    @contextmanager
     def _reading(self) -> Iterator[Tables]:
         """All that is asked is of one moment."""
         with self._lock:

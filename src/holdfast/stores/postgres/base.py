@@ -19,7 +19,7 @@ from holdfast.core.pins import repinned
 from holdfast.core.plan import Shape
 from holdfast.stores.parts import Unchanged
 from holdfast.stores.postgres.arrays import numbers, texts
-from holdfast.stores.postgres.connection import Connections, Db, Tx
+from holdfast.stores.postgres.connection import BEGIN_TO_READ, Connections, Db, Tx
 from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import Query, load
 from holdfast.stores.rows import shapes_of
@@ -49,6 +49,11 @@ class Base:
     @contextmanager
     def transaction(self) -> Iterator[Tx]:
         with self._db.transaction() as db:
+            yield Tx(db, self._db.name)
+
+    @contextmanager
+    def reading(self) -> Iterator[Tx]:
+        with self._db.transaction(BEGIN_TO_READ) as db:
             yield Tx(db, self._db.name)
 
     def rest(self) -> None:

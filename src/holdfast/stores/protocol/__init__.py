@@ -52,6 +52,9 @@ class Store(Intake, Work, Ledger, Stories, Causes, Upkeep, Cleanup, Decisions, B
     def transaction(self) -> AbstractContextManager[Tx]:
         """Gives a transaction for statements of your own: committed at the end of the block, undone by any error."""
 
+    def reading(self) -> AbstractContextManager[Tx]:
+        """Gives a transaction for statements of your own that only read, all of one moment. It waits for no writer."""
+
     def rest(self) -> None:
         """Lets go of connections until they are needed again, as before a fork."""
 

@@ -42,6 +42,11 @@ class Base:
         with self._db.writing() as db:
             yield Tx(db, self.url)
 
+    @contextmanager
+    def reading(self) -> Iterator[Tx]:
+        with self._db.reading_one_moment() as db:
+            yield Tx(db, self.url)
+
     def rest(self) -> None:
         self._db.rest()
 

@@ -97,6 +97,19 @@ class Connections:
         with own_words(self.url):
             yield self._mine()[0]
 
+    @contextmanager
+    def reading_one_moment(self) -> Iterator[sqlite3.Connection]:
+        """Several statements that only read, all of the same moment."""
+        with self.reading() as connection:
+            connection.execute("pragma query_only = on")
+            try:
+                connection.execute("begin")
+                yield connection
+            finally:
+                with suppress(sqlite3.Error):
+                    connection.execute("rollback")
+                connection.execute("pragma query_only = off")
+
     def rest(self) -> None:
         """Closes every connection of this process; the next use opens one anew."""
         self._close_those(lambda _: True)

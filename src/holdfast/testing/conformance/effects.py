@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from sqlite3 import OperationalError
 
 import pytest
 
-from holdfast.core.errors import BodyError, StoreGone
+from holdfast.core.errors import BodyError, StoreError, StoreGone
 from holdfast.core.model import Item
 from holdfast.core.moves import ACCEPTED, LOST, Answer, Refused, Tx
 from holdfast.stores.protocol import Store
@@ -261,6 +262,24 @@ class EffectConformance(Conformance):
             tx.execute("insert into mine values (1)")
         with other.transaction() as tx:
             assert list(map(tuple, tx.execute("select id from mine").fetchall())) == [(1,)]
+
+    def test_who_only_reads_sees_one_moment_and_waits_for_no_writer(
+        self, desk: Desk, other: Store, notes: Notes
+    ) -> None:
+        desk.sql("insert into notes (text) values ('before')")
+        assert notes() == ["before"]
+        with other.reading() as looking:
+            question = "select text from notes"
+            assert list(map(tuple, looking.execute(question).fetchall())) == [("before",)]
+            if other is not desk.store:  # in memory all is behind one lock
+                desk.sql("insert into notes (text) values ('meanwhile')")
+            assert list(map(tuple, looking.execute(question).fetchall())) == [("before",)]
+
+    def test_who_only_reads_cannot_write(self, desk: Desk, notes: Notes) -> None:
+        with pytest.raises((StoreError, OperationalError)), desk.store.reading() as tx:
+            tx.execute("insert into notes (text) values ('a')")
+        assert notes() == []
+        desk.submit("a")
 
     def test_a_transaction_of_ones_own_is_undone_by_an_error(self, desk: Desk, notes: Notes) -> None:
         with pytest.raises(RuntimeError), desk.store.transaction() as tx:

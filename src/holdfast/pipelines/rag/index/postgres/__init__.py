@@ -13,7 +13,7 @@ from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.index import Drawn, Entry, Hit, Model, Name, Place, Stored, Where, plain
 from holdfast.pipelines.rag.index.postgres.globs import as_regex
 from holdfast.pipelines.rag.index.postgres.schema import SQL, NoPgvector, number_of, prepare
-from holdfast.pipelines.rag.index.postgres.words import expressions
+from holdfast.pipelines.rag.index.postgres.words import Vocabulary, expressions
 from holdfast.pipelines.rag.model import Chunk
 from holdfast.stores.postgres.connection import Connections, Db
 
@@ -40,6 +40,7 @@ class PostgresIndex:
     def __init__(self, url: str) -> None:
         self._db = Connections(url)
         self._models: dict[Model, int] = {}
+        self._vocabulary = Vocabulary()
 
     def prepare(self, tx: Tx) -> None:
         prepare(tx)
@@ -131,7 +132,7 @@ class PostgresIndex:
 
         def look(db: Db) -> list[Hit]:
             hits: list[Hit] = []
-            for expression in expressions(db, question, enough=limit):
+            for expression in expressions(db, question, self._vocabulary, enough=limit):
                 rows = db.execute(SQL["by_words"].asking(asked), asked | expression | {"limit": limit}).fetchall()
                 hits = [Hit(*row) for row in rows]
                 if len(hits) == limit or not asked:

@@ -17,6 +17,11 @@ OLDEST = (0, 8)
 """The first pgvector that goes on looking when a filter leaves too few."""
 INDEXABLE = 4000
 """How many numbers of half precision a vector may have to be indexed. Longer ones are compared one by one."""
+WORDS_ARE_ELSEWHERE = """
+select 1 from pg_attribute where attrelid = 'rag_chunk'::regclass and attname = 'words' and attstorage <> 'm'
+"""
+"""Whether words may lie apart from their chunk, as PostgreSQL has it by itself: ranking would fetch them one by one. It
+is the text that lies apart where a chunk is long, and only those that are shown are read."""
 ONE_AT_A_TIME = "select pg_advisory_xact_lock(hashtext('holdfast document search'))"
 
 
@@ -31,6 +36,8 @@ def prepare(tx: Tx) -> None:
     for statement in (HERE / "schema.sql").read_text().split(";\n"):
         if statement.strip():
             tx.execute(statement)
+    if tx.execute(WORDS_ARE_ELSEWHERE).fetchone():
+        tx.execute("alter table rag_chunk alter column words set storage main")
 
 
 def number_of(tx: Tx, model: Model) -> int:

@@ -5,4 +5,3 @@ select l.lexeme, l.share
  where s.tablename = 'rag_chunk'
    and s.attname = 'words'
    and s.schemaname = any(current_schemas(false))
-   and l.lexeme = any(%(lexemes)s::text[])

@@ -1,0 +1,134 @@
+"""Azure Document Intelligence behind the pipeline: all workers of a store keep to its limit together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.engine.events import Claimed, GaveBack
+from holdfast.pipelines import rag
+from holdfast.pipelines.rag.azure import ENDPOINT
+from holdfast.pipelines.rag.azure import KEY as KEY_VARIABLE
+from holdfast.stores.protocol import Store
+from tests.rag.services.documents import KEY, DocumentService
+from tests.rag.services.local import Answer, Asked, busy
+from tests.rag.test_azure import pdf
+
+DOCUMENTS, PAGES = 8, 2
+
+
+class Counting(DocumentService):
+    """Counts the analyses that are under way, and holds the first ones back until `released`."""
+
+    def __init__(self) -> None:
+        super().__init__(running=1)
+        self.pause = "0"
+        self.released = threading.Event()
+        self.most = 0
+        self._open = 0
+        self._counting = threading.Lock()
+
+    def answer(self, asked: Asked) -> Answer:
+        if asked.method == "POST":
+            self._count(1)
+            assert self.released.wait(20)
+        answer = super().answer(asked)
+        if asked.method == "GET" and answer.body["status"] == "succeeded":
+            self._count(-1)
+        return answer
+
+    def _count(self, more: int) -> None:
+        with self._counting:
+            self._open += more
+            self.most = max(self.most, self._open)
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
+    with Counting() as running:
+        monkeypatch.setenv(ENDPOINT, running.url)
+        monkeypatch.setenv(KEY_VARIABLE, KEY)
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    for number in range(DOCUMENTS):
+        pdf(folder / f"{number}.pdf", [f"scan {number}, page {page}" for page in range(PAGES)])
+    return folder
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
+    url = f"sqlite:///{tmp_path}/rag.db"
+    with holdfast.open(url) as one, holdfast.open(url) as other:
+        yield one, other
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_two_workers_give_a_service_no_more_than_its_limit(
+    service: Counting, folder: Path, stores: tuple[Store, Store], at_once: int
+) -> None:
+    """Both hold all that they have hands for; what is beyond the limit waits in front of the step."""
+    settings = rag.Settings(embedder="hash:64", reader="azure", at_once=at_once)
+    libraries = [rag.Library(store, settings=settings) for store in stores]
+    libraries[0].take_in(str(folder))
+    all_in_hand = threading.Semaphore(0)
+
+    def heard(event: object) -> None:
+        if isinstance(event, Claimed):
+            for _ in event.claims:
+                all_in_hand.release()
+
+    with ThreadPoolExecutor(2) as pool:
+        reports = [
+            pool.submit(holdfast.drain, library.pipeline, library.store, threads=DOCUMENTS // 2, listeners=[heard])
+            for library in libraries
+        ]
+        for _ in range(DOCUMENTS):
+            assert all_in_hand.acquire(timeout=20)
+        service.released.set()
+        assert sum(report.result().done for report in reports) == DOCUMENTS
+    assert service.most == at_once
+    assert len(service.posts) == DOCUMENTS * PAGES
+
+
+def test_a_service_that_wants_to_be_left_alone_costs_no_attempt(
+    service: Counting, folder: Path, stores: tuple[Store, Store]
+) -> None:
+    """It is told so with the second page of the only document: the first is kept, and the rest waits as long."""
+    service.released.set()
+    store = stores[0]
+    library = rag.Library(store, settings=rag.Settings(embedder="hash:64", reader="azure"))
+    library.take_in(str(folder / "0.pdf"))
+    service.hear = _busy_from(service, page=2)  # type: ignore[method-assign, assignment]
+    budget = holdfast.Budget()
+
+    def heard(event: object) -> None:
+        if isinstance(event, GaveBack):
+            budget.stop("it was put off")
+
+    holdfast.drain(library.pipeline, store, budget=budget, listeners=[heard])
+    (here,) = store.standings("documents")
+    assert (here.state, here.attempts, here.checkpoint.step) == ("waiting", 0, "extract")
+    assert here.due_at is not None
+    assert here.due_at - store.now() > timedelta(minutes=9)
+    assert [one.items for one in store.outputs(here.id)] == [1]
+    assert "busy" in here.reason
+
+
+def _busy_from(service: Counting, *, page: int) -> Callable[[Asked], Answer]:
+    def hear(asked: Asked) -> Answer:
+        if asked.method == "POST" and len(service.posts) == page - 1:
+            return busy("600")
+        return type(service).hear(service, asked)
+
+    return hear
