@@ -61,7 +61,7 @@ def ingest(
         counts = Counts(library.pipeline, store, batch=None, hands=how["threads"], nouns=NOUNS)
         counts.items = library.tally
         with showing(asked, counts, limits) as progress:
-            library.redo_what_is_stale()
+            library.make_ready()
             for source in sources:
                 take_in(library, source, looking, progress)
             if retry:
@@ -70,6 +70,8 @@ def ingest(
             if counts.remaining:
                 warm()
             report = worked(asked, api.drain, loaded_from(library), store, progress=progress, budget=limits, how=how)
+            if not limits.is_over():
+                library.settle()
         summary = Summary(
             store,
             library.pipeline.name,

@@ -124,7 +124,7 @@ class _Keeper:
         """Keeps the collection up to date until it is time to stop. Tells all that was done."""
         watchers = [self._watcher(word) for word in sources]
         self._first = set(sources)
-        self._library.redo_what_is_stale()
+        self._library.make_ready()
         changed = True  # what an earlier run left is worked on first
         while True:
             for watcher in watchers:
@@ -177,6 +177,8 @@ class _Keeper:
             budget=self._limits,
             how=self._how,
         )
+        if not self._limits.is_over():
+            self._library.settle()
         self._report = _together(self._report, report)
         if isinstance(self._display, JsonLines):
             self._display.picture(counts)

@@ -222,6 +222,10 @@ class Library:
                     self.indexes.ground.forget(tx, Name(self.collection.name, source, key))
                 Files(self.collection.name, source).forget(tx, keys)
 
+    def close(self) -> None:
+        """Lets go of connections, memory and folders. What is asked next opens them anew."""
+        self.indexes.close()
+
     def search(
         self,
         question: str,
@@ -261,7 +265,7 @@ class Library:
         return embedder_named(spec, meter=Meter(self.store, spec, rate=rate))
 
     def swap_if_complete(self) -> bool:
-        """Has the vectors of the collection's own embedder searched in its own index, if all are there. Answers whether."""
+        """Has the collection searched by its own embedder and in its own index, if all is there. Answers whether."""
         if self.collection.searched is None or not self.index.complete(self.collection.name, model=self._model):
             return False
         with self.store.transaction() as tx:

@@ -20,7 +20,7 @@ from holdfast.pipelines.rag.index import Model, Name
 Ask = Callable[..., list[Any]]
 """Reads what is committed: a statement written with ?, and its values."""
 
-_COLUMNS = "select id, collection, place, model, name from rag_space"
+_COLUMNS = "select id, coalesce(collection, ''), place, model, name from rag_space"
 _PUBLISH = "insert into rag_published (space_id, document_id, version) values (?, ?, ?) on conflict do nothing"
 _PUBLISH_SEEN = """
 insert into rag_published (space_id, document_id, version)
@@ -71,10 +71,10 @@ select 1
 
 
 class Space(Struct, frozen=True):
-    """The vectors of one model and one collection, at one place. Nobody's any more: it has no collection."""
+    """The vectors of one model and one collection, at one place. The collection of one that nobody needs is empty."""
 
     number: int
-    collection: str | None
+    collection: str
     place: str
     model: str
     name: str
@@ -145,6 +145,11 @@ def abandon(tx: Tx, collection: str, *, but_place: str = "", but_model: str = ""
         "update rag_space set collection = null where collection = ? and (place <> ? or (? <> '' and model <> ?))"
     )
     run(tx, statement, collection, but_place, but_model, but_model)
+
+
+def in_use(ask: Ask) -> list[Space]:
+    """Gives the spaces of all collections."""
+    return [Space(*row) for row in ask(f"{_COLUMNS} where collection is not null order by id")]
 
 
 def abandoned(ask: Ask) -> list[Space]:

@@ -84,7 +84,7 @@ class PostgresIndex:
     def publish(self, name: Name, *, model: Model) -> None:
         pass
 
-    def bring(self, collection: str, *, model: Model) -> int:
+    def bring(self, collection: str, *, model: Model) -> int:  # noqa: ARG002
         return 0
 
     def tend(self, collection: str, *, model: Model) -> None:

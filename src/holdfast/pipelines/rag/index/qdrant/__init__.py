@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from holdfast.core.errors import RetryLater
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.index import Drawn, Entry, Ground, Hit, Model, Name, Stored, Where, spaces
-from holdfast.pipelines.rag.index.qdrant.points import Among, Point, Points, QdrantTrouble
+from holdfast.pipelines.rag.index.qdrant.points import Among, Point, Points, QdrantAway, QdrantTrouble
 from holdfast.pipelines.rag.index.spaces import Space
 from holdfast.pipelines.rag.model import Chunk
 
@@ -33,6 +35,8 @@ BROUGHT = 100
 """How many documents are brought to a space at once."""
 TENDED = 20_000
 """How many versions are cleared away after a drain, at most; the next one goes on."""
+LATER = timedelta(seconds=10)
+"""How long a document is put off while Qdrant is away."""
 
 
 class QdrantIndex:
@@ -56,9 +60,15 @@ class QdrantIndex:
         self._made(collection, model)
 
     def publish(self, name: Name, *, model: Model) -> None:
+        """Brings a version to its space. Puts the document off while Qdrant is away: that is no fault of its own."""
         drawn = self._ground.drawn(name, model=model)
-        if drawn is None:
-            return
+        try:
+            if drawn is not None:
+                self._publish(name, drawn, model)
+        except QdrantAway as away:
+            raise RetryLater(str(away), after=LATER) from away
+
+    def _publish(self, name: Name, drawn: Drawn, model: Model) -> None:
         space = self._made(name.collection, model)
         self._points.put(space.name, _points(name, drawn))
         self._delete_all_but(space, drawn.document, self._alive([drawn.document])[drawn.document])

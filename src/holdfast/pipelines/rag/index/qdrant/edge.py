@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.pipelines.rag.index import Place
-from holdfast.pipelines.rag.index.qdrant.points import EVERY, INDEXED, Among, Point, QdrantTrouble, place_of
+from holdfast.pipelines.rag.index.qdrant.points import EVERY, INDEXED, Among, Point, QdrantAway, QdrantTrouble, place_of
 
 if TYPE_CHECKING:
     from qdrant_edge import EdgeShard, Filter
@@ -178,7 +178,10 @@ class EdgePoints:
         except OSError as error:
             raise QdrantTrouble(f"points cannot be kept in {folder}: {error.strerror}") from error
         vectors = edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine)
-        shard = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors=vectors, wal_enabled=True))
+        enough = max(WORTH // 2 * dimension * 4 // 1024, 1)  # kilobytes of vectors, of one segment
+        order = edge.EdgeOptimizersConfig(indexing_threshold=enough)
+        config = edge.EdgeConfig(vectors=vectors, wal_enabled=True, optimizers=order)
+        shard = edge.EdgeShard.create(str(folder), config)
         shard.update(edge.UpdateOperation.create_field_index(INDEXED, edge.PayloadSchemaType.Integer))
         self._shards[space] = shard
 
@@ -215,7 +218,7 @@ def _nobody(among: Among) -> bool:
 
 def _trouble(folder: Path, error: Exception) -> QdrantTrouble:
     if "WouldBlock" in str(error):
-        return QdrantTrouble(
+        return QdrantAway(
             f"{folder} is in use: Qdrant's engine lets only one process in. Wait until the other one is done or end it "
             "(searches by words alone work meanwhile), or let both ask a Qdrant server"
         )

@@ -22,6 +22,10 @@ class QdrantTrouble(HoldfastError):
     """Qdrant cannot be used. The message says why, and what to do."""
 
 
+class QdrantAway(QdrantTrouble):
+    """Qdrant cannot be used now, and later perhaps it can: somebody else has it open, or it cannot be reached."""
+
+
 class Point(Struct, frozen=True, kw_only=True):
     """A vector and where its chunk stands. `name` is what the document was called when the point was made."""
 

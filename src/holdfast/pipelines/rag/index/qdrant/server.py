@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from holdfast.pipelines.rag.asking import FORBIDDEN, without
+from holdfast.pipelines.rag.asking import BUSY, FORBIDDEN, without
 from holdfast.pipelines.rag.index import Place
-from holdfast.pipelines.rag.index.qdrant.points import EVERY, INDEXED, Among, Point, QdrantTrouble, place_of
+from holdfast.pipelines.rag.index.qdrant.points import EVERY, INDEXED, Among, Point, QdrantAway, QdrantTrouble, place_of
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -136,9 +136,10 @@ def _asking() -> Iterator[None]:
             raise QdrantTrouble(
                 f"Qdrant does not let us in ({error.status_code}); check the environment variable {KEY}"
             ) from error
-        raise QdrantTrouble(f"Qdrant answered {error.status_code}: {_said(error)}") from error
+        kind = QdrantAway if error.status_code in BUSY else QdrantTrouble
+        raise kind(f"Qdrant answered {error.status_code}: {_said(error)}") from error
     except ApiException as error:
-        raise QdrantTrouble(f"Qdrant cannot be reached: {_said(error)}") from error
+        raise QdrantAway(f"Qdrant cannot be reached: {_said(error)}") from error
 
 
 def _said(error: Exception) -> str:

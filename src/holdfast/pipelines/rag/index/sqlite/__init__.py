@@ -89,7 +89,7 @@ class SqliteIndex:
     def publish(self, name: Name, *, model: Model) -> None:
         pass
 
-    def bring(self, collection: str, *, model: Model) -> int:
+    def bring(self, collection: str, *, model: Model) -> int:  # noqa: ARG002
         return 0
 
     def tend(self, collection: str, *, model: Model) -> None:
