@@ -1,13 +1,15 @@
-"""Where vectors are searched is a setting of the collection: every choice finds the same, and a change loses nothing."""
+"""Where vectors are searched is a setting of the collection: every choice finds the same; a change loses nothing."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,8 +60,19 @@ class Counting(Hashing):
         return super().embed([text])[0]
 
 
-class Lasting(ServerPoints):
-    """Points on a server that goes on when somebody lets go of it."""
+class InTurn:
+    """A server as the client plays it in memory. Played, it takes no two questions at once, and goes on when closed."""
+
+    def __init__(self) -> None:
+        self._client = QdrantClient(":memory:")
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def asked(*args: Any, **more: Any) -> Any:
+            with self._lock:
+                return getattr(self._client, name)(*args, **more)
+
+        return asked
 
     def close(self) -> None:
         pass
@@ -73,11 +86,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture(autouse=True)
-def client(monkeypatch: pytest.MonkeyPatch) -> object:
-    """A server, as the client plays it in memory."""
-    client = QdrantClient(":memory:")
-    monkeypatch.setattr(server, "server_at", lambda _: Lasting(client))
-    return client
+def _served(monkeypatch: pytest.MonkeyPatch) -> None:
+    client: Any = InTurn()
+    monkeypatch.setattr(server, "server_at", lambda _: ServerPoints(client))
 
 
 @pytest.fixture
