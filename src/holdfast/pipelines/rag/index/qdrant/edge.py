@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 EFFORT = 200
 """How many neighbours a search keeps in view."""
-WORTH = 10_000
-"""From how many vectors on that are compared one by one an index of them is built: so many take a few milliseconds."""
+WORTH = 50_000
+"""From how many vectors on that are compared one by one an index of them is built. Comparing so many takes about 15 ms,
+indexing them more than a minute."""
 PATIENCE = 600.0
 """Seconds that building it may take. What was not built in time is compared one by one."""
 BUILD = """
