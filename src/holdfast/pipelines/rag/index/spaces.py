@@ -51,6 +51,8 @@ select d.id, d.version, d.source, d.key
                       and s.model = o.name
                       and p.document_id = d.id
                       and p.version = d.version)
+   and d.id > ?
+ order by d.id
  limit ?
 """
 _OUTDATED = """
@@ -112,9 +114,11 @@ def publish_seen(tx: Tx, place: str, model: Model, name: Name) -> None:
     run(tx, _PUBLISH_SEEN, place, model.name, name.collection, name.source, name.key)
 
 
-def unpublished(ask: Ask, collection: str, place: str, model: Model, *, limit: int) -> list[Unpublished]:
-    """Gives documents that are seen by their meaning and that are not in the space of their collection."""
-    return [Unpublished(*row) for row in ask(_UNPUBLISHED, model.name, collection, place, limit)]
+def unpublished(
+    ask: Ask, collection: str, place: str, model: Model, *, after: int = 0, limit: int
+) -> list[Unpublished]:
+    """Gives documents that are seen by their meaning and that are not in the space of their collection, by number."""
+    return [Unpublished(*row) for row in ask(_UNPUBLISHED, model.name, collection, place, after, limit)]
 
 
 def outdated(ask: Ask, space: Space, *, limit: int) -> list[tuple[int, int]]:

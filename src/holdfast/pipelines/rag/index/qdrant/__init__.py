@@ -19,7 +19,7 @@ from holdfast.core.errors import RetryLater
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.index import Drawn, Entry, Ground, Hit, Model, Name, Stored, Where, spaces
 from holdfast.pipelines.rag.index.qdrant.points import Among, Point, Points, QdrantAway, QdrantTrouble
-from holdfast.pipelines.rag.index.spaces import Space
+from holdfast.pipelines.rag.index.spaces import Space, Unpublished
 from holdfast.pipelines.rag.model import Chunk
 
 if TYPE_CHECKING:
@@ -74,22 +74,22 @@ class QdrantIndex:
         self._delete_all_but(space, drawn.document, self._alive([drawn.document])[drawn.document])
 
     def bring(self, collection: str, *, model: Model) -> int:
-        brought = 0
-        while some := spaces.unpublished(self._ground.ask, collection, self._place, model, limit=BROUGHT):
+        brought = after = 0
+        while some := self._unpublished(collection, model, after=after, limit=BROUGHT):
+            after = some[-1].document
             space = self._made(collection, model)
-            points = [
-                point
-                for one in some
-                for point in _points(
-                    Name(collection, one.source, one.key),
-                    self._ground.version(one.document, one.version, model=model),
-                )
-            ]
-            self._points.put(space.name, points)
+            self._points.put(space.name, [point for one in some for point in self._drawn(collection, one, model)])
             with self._begin() as tx:
                 spaces.publish(tx, space, [(one.document, one.version) for one in some])
             brought += len(some)
         return brought
+
+    def _unpublished(self, collection: str, model: Model, *, after: int, limit: int) -> list[Unpublished]:
+        return spaces.unpublished(self._ground.ask, collection, self._place, model, after=after, limit=limit)
+
+    def _drawn(self, collection: str, one: Unpublished, model: Model) -> list[Point]:
+        drawn = self._ground.version(one.document, one.version, model=model)
+        return _points(Name(collection, one.source, one.key), drawn)
 
     def by_meaning(self, model: Model, vector: np.ndarray, where: Where, *, limit: int) -> list[Hit]:
         among = Among(documents=self._ground.documents(where)) if where.names_documents else Among()
@@ -123,8 +123,8 @@ class QdrantIndex:
         return self._points.count(space.name, Among(documents=[number], version=version)) == chunks
 
     def complete(self, collection: str, *, model: Model) -> bool:
-        return self._ground.complete(collection, model=model) and not spaces.unpublished(
-            self._ground.ask, collection, self._place, model, limit=1
+        return self._ground.complete(collection, model=model) and not self._unpublished(
+            collection, model, after=0, limit=1
         )
 
     # what is cleared away there
@@ -136,8 +136,9 @@ class QdrantIndex:
         left = TENDED
         while left > 0 and (some := spaces.outdated(self._ground.ask, space, limit=min(SWEPT, left))):
             left -= len(some)
-            for document, version in some:
-                self._points.delete(space.name, Among(documents=[document], version=version))
+            for version in {version for _, version in some}:
+                documents = [document for document, its in some if its == version]
+                self._points.delete(space.name, Among(documents=documents, version=version))
             with self._begin() as tx:
                 spaces.withdraw(tx, space, some)
         self._points.tend(space.name)
