@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import holdfast
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.cleanup import cleanup
 from holdfast.engine.closing import close
+from holdfast.pipelines.rag.index import Entry, Name
+from holdfast.pipelines.rag.model import About, Chunk
 from holdfast.pipelines.rag.tidying import Tidied, tidy
 from holdfast.stores.protocol import Store
 from tests.rag.conftest import Open
@@ -94,6 +97,34 @@ def test_a_vector_whose_chunk_came_meanwhile_stays(opened: Open, store: Store, f
     with store.transaction() as tx:
         assert ground.shed(tx, library._model, unused) == 0
     assert holdfast.verify(library.pipeline, store).fine == 2
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_a_vector_whose_chunk_is_being_committed_stays(opened: Open, store: Store, folder: Path) -> None:
+    library = opened(store, "store")
+    library.ingest(str(folder))
+    (folder / "tides.txt").unlink()
+    library.ingest(str(folder))
+    ground, model = library.indexes.ground, library._model
+    (content,) = ground.unused(model, after=b"", limit=10)
+    shed: list[int] = []
+
+    def shed_it() -> None:
+        with store.transaction() as tx:
+            shed.append(ground.shed(tx, model, [content]))
+
+    other = threading.Thread(target=shed_it)
+    with store.transaction() as tx:
+        text = "The spring tide comes twice a month, at new and at full moon."
+        about = About("text", "")
+        entry = Entry(name=Name("documents", "/", "again"), version=1, about=about)
+        chunk = Chunk(1, 0, len(text), text, text, about, last=True)
+        ground.add(tx, entry, [chunk])
+        tx.execute("update rag_chunk set hash = %s where hash = %s", (content, chunk.hash))
+        other.start()
+        other.join(0.2)  # it has to wait for this transaction, and may take as long to begin
+    other.join()
+    assert shed == [0]
 
 
 def test_a_deleted_collection_leaves_nothing_of_documents_that_the_store_does_not_know_any_more(
