@@ -122,7 +122,8 @@ def test_a_vector_whose_chunk_is_being_committed_stays(opened: Open, store: Stor
         ground.add(tx, entry, [chunk])
         tx.execute("update rag_chunk set hash = %s where hash = %s", (content, chunk.hash))
         other.start()
-        other.join(0.2)  # it has to wait for this transaction, and may take as long to begin
+        while other.is_alive() and not tx.execute("select 1 from pg_locks where not granted").fetchone():
+            pass  # until it waits for this transaction
     other.join()
     assert shed == [0]
 

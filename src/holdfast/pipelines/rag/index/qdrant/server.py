@@ -127,6 +127,7 @@ class ServerPoints:
 @contextmanager
 def _asking() -> Iterator[None]:
     """Makes a sentence of what the client raises."""
+    from qdrant_client.common.client_exceptions import QdrantException
     from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
     try:
@@ -138,6 +139,8 @@ def _asking() -> Iterator[None]:
             ) from error
         kind = QdrantAway if error.status_code in BUSY else QdrantTrouble
         raise kind(f"Qdrant answered {error.status_code}: {_said(error)}") from error
+    except QdrantException as error:
+        raise QdrantAway(f"Qdrant is busy: {_said(error)}") from error
     except ApiException as error:
         raise QdrantAway(f"Qdrant cannot be reached: {_said(error)}") from error
 
