@@ -159,3 +159,27 @@ def test_a_plan_makes_no_store(holdfast: Run, folder: Path) -> None:
     outlook = json.loads(holdfast("plan", "docs", "--json").output)
     assert (outlook["changes"], outlook["documents"], outlook["embedder"]) == ({"new": 2}, 2, "granite")
     assert not (folder / "holdfast.db").exists()
+
+
+def test_vectors_are_kept_in_qdrant_where_a_collection_says_so(holdfast: Run, letters: Path) -> None:
+    pytest.importorskip("qdrant_edge", reason="this needs the extra qdrant")
+    holdfast("ingest", "letters")
+    said = holdfast("collection", "configure", "documents", "--index", "qdrant:points")
+    assert said.output.endswith(f"; vectors in qdrant:{letters.parent / 'points'}\n")
+    assert "tides.txt" in holdfast("search", "spring tide", "--meaning").output, "searched where it was"
+    assert not (letters.parent / "points").exists()
+    assert holdfast("ingest", "letters").exit_code == 0
+    assert len([*(letters.parent / "points").iterdir()]) == 1
+    assert " 1. tides.txt" in holdfast("search", "spring tide", "--meaning").output
+    (letters / "tides.txt").unlink()
+    holdfast("ingest", "letters")
+    assert holdfast("collection", "tidy").output == "1 vector and 0 documents that were left over are gone.\n"
+    assert json.loads(holdfast("collection", "tidy", "--json").output)["vectors"] == 0
+    assert holdfast("collection", "delete", "documents", "--yes").exit_code == 0
+    assert [*(letters.parent / "points").iterdir()] == []
+
+
+def test_an_index_that_there_is_not_is_refused(holdfast: Run, letters: Path) -> None:
+    said = holdfast("collection", "create", "odd", "--index", "chroma:here")
+    assert said.exit_code == 2
+    assert "there are store, qdrant:FOLDER" in said.output

@@ -194,10 +194,10 @@ def test_other_settings_make_the_chunks_anew_and_search_goes_on_meanwhile(librar
 def test_another_embedder_takes_over_when_all_its_vectors_are_made(library: rag.Library, folder: Path) -> None:
     library.ingest(str(folder))
     other = rag.Library(library.store, settings=rag.Settings(embedder="hash:128"))
-    assert other.collection.searched == "hash:64"
+    assert other.collection.searched == library.collection.settings
     other.redo_what_is_stale()
     assert all(found.by_meaning for found in other.search("spring tide moon", by="meaning"))
-    assert other.collection.searched == "hash:64", "nothing of the new one is made yet"
+    assert other.collection.searched == library.collection.settings, "nothing of the new one is made yet"
     other.ingest(str(folder))
     found = other.search("spring tide moon", by="meaning")
     assert other.collection.searched is None

@@ -30,6 +30,7 @@ class Counting(DocumentService):
         super().__init__(running=1)
         self.pause = "0"
         self.released = threading.Event()
+        self.asked = threading.Semaphore(0)
         self.most = 0
         self._open = 0
         self._counting = threading.Lock()
@@ -37,6 +38,7 @@ class Counting(DocumentService):
     def answer(self, asked: Asked) -> Answer:
         if asked.method == "POST":
             self._count(1)
+            self.asked.release()
             assert self.released.wait(20)
         answer = super().answer(asked)
         if asked.method == "GET" and answer.body["status"] == "succeeded":
@@ -95,6 +97,8 @@ def test_two_workers_give_a_service_no_more_than_its_limit(
         ]
         for _ in range(DOCUMENTS):
             assert all_in_hand.acquire(timeout=20)
+        for _ in range(at_once):
+            assert service.asked.acquire(timeout=20)
         service.released.set()
         assert sum(report.result().done for report in reports) == DOCUMENTS
     assert service.most == at_once

@@ -15,10 +15,12 @@ from holdfast.cli.stores import store_that_exists, store_that_lasts
 from holdfast.cli.words import count, table
 from holdfast.pipelines.rag.collections import Collection, Settings
 from holdfast.pipelines.rag.embedders.rate import Rate
+from holdfast.pipelines.rag.index.choice import STORE
 from holdfast.pipelines.rag.library import Library
 from holdfast.pipelines.rag.shelves import shown
 from holdfast.pipelines.rag.splitters import Splitting
 from holdfast.pipelines.rag.states import standing_of
+from holdfast.pipelines.rag.tidying import tidy as tidy_up
 
 
 @click.group()
@@ -37,6 +39,10 @@ def _settings(command: Any) -> Any:
         click.option("--embedder", help="granite, openai:MODEL, azure:DEPLOYMENT or ollama:MODEL. [default: granite]"),
         click.option("--requests", type=click.FloatRange(0, min_open=True), help="What a service allows in a minute."),
         click.option("--tokens", type=click.FloatRange(0, min_open=True), help="What a service allows in a minute."),
+        click.option(
+            "--index",
+            help="Where vectors are searched: store, qdrant:FOLDER, qdrant:http://HOST:6333. [default: store]",
+        ),
         click.option("--reader", type=click.Choice(["local", "azure"]), help="What reads pages. [default: local]"),
         click.option(
             "--at-once", type=click.IntRange(1), help="Documents that a service reads at once, at most. [default: 3]"
@@ -131,6 +137,27 @@ def delete(asked: Asked, /, *, name: str, yes: bool) -> None:
     click.echo("{}" if asked.json else f"Collection {name} is gone.")
 
 
+@collection.command()
+@common
+@click.pass_obj
+def tidy(asked: Asked, /) -> None:
+    """Removes what no collection needs any more, and has Qdrant hold what it should. May run beside everything else.
+
+    Vectors are remembered by what they stand for, so that a file that is moved or comes back is not embedded again.
+    This forgets those of contents that no document has. Run it when files that were deleted are not to come back.
+    """
+    with store_that_exists(asked) as store:
+        done = tidy_up(store)
+    if asked.json:
+        click.echo(msgspec.json.encode(done))
+        return
+    said = f"{count(done.vectors, 'vector')} and {count(done.documents, 'document')} that were left over are gone"
+    swept = f"; points of {count(done.swept, 'document')} were put right" if done.swept else ""
+    click.echo(f"{said}{swept}.")
+    for trouble in done.left:
+        click.echo(f"Left for another time: {trouble}")
+
+
 def _with(settings: Settings, given: dict[str, Any]) -> Settings:
     said = {name: value for name, value in given.items() if value is not None}
     split = {name: said.pop(name) for name in ("size", "overlap", "how") if name in said}
@@ -146,7 +173,9 @@ def _told(settings: Settings) -> str:
     split = settings.splitting
     unit = "tokens" if split.how == "tokens" else "characters"
     reader = settings.reader if settings.reader == "local" else f"{settings.reader}, {settings.at_once} at once"
-    return f"{split.how} chunks of {split.size:,} {unit}, {split.overlap:,} shared; {settings.embedder}; {reader}"
+    index = f"; vectors in {settings.index}" if settings.index != STORE else ""
+    cut = f"{split.how} chunks of {split.size:,} {unit}, {split.overlap:,} shared"
+    return f"{cut}; {settings.embedder}; {reader}{index}"
 
 
 def _as_json(one: Collection) -> bytes:

@@ -13,13 +13,14 @@ from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
 from holdfast.cli.intake import BEGINS, NOUNS, how_to_look, take_in
 from holdfast.cli.libraries import loaded_from
-from holdfast.cli.progress import showing
+from holdfast.cli.progress import Progress, showing
 from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.summary import Summary
 from holdfast.cli.words import count
 from holdfast.cli.working import closed, going_on_later, how_to_work, worked
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
+from holdfast.pipelines.rag.index.choice import STORE
 from holdfast.pipelines.rag.ingest import Looking
 from holdfast.pipelines.rag.library import Library
 from holdfast.pipelines.rag.metadata import Metadata
@@ -63,7 +64,7 @@ def ingest(
         counts = Counts(library.pipeline, store, batch=None, hands=how["threads"], nouns=NOUNS)
         counts.items = library.tally
         with showing(asked, counts, limits) as progress:
-            library.redo_what_is_stale()
+            library.make_ready()
             for source in sources:
                 take_in(library, source, looking, progress)
             if retry:
@@ -72,6 +73,8 @@ def ingest(
             if counts.remaining:
                 warm()
             report = worked(asked, api.drain, loaded_from(library), store, progress=progress, budget=limits, how=how)
+            if not limits.is_over():
+                _settle(library, progress)
         summary = Summary(
             store,
             library.pipeline.name,
@@ -83,6 +86,12 @@ def ingest(
             begins=BEGINS,
         )
         closed(asked, summary, progress)
+
+
+def _settle(library: Library, progress: Progress) -> None:
+    if library.collection.settings.index != STORE:
+        progress.display.say(f"putting vectors in order in {library.collection.settings.index}")
+    library.settle()
 
 
 def _redriven(library: Library) -> int:

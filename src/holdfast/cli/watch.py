@@ -25,6 +25,7 @@ from holdfast.engine.budget import Budget, stopping_on_signals
 from holdfast.engine.events import Enlisted, Event, Listener
 from holdfast.engine.report import Report
 from holdfast.pipelines.rag.changes import Change
+from holdfast.pipelines.rag.index.qdrant.points import QdrantAway
 from holdfast.pipelines.rag.ingest import KINDS, Looking, NothingThere
 from holdfast.pipelines.rag.library import Library
 from holdfast.pipelines.rag.metadata import Metadata
@@ -73,7 +74,7 @@ def watch(
         with _telling(asked, counts, limits) as progress, stopping_on_signals(limits):
             looker = _Looker(asked, library, looking, progress=progress, limits=limits)
             watchers = [looker.watcher(word) for word in sources]
-            library.redo_what_is_stale()
+            library.make_ready()
             counts.recount()
             warm()
             with looker.looking(watchers, every) as work:
@@ -119,6 +120,7 @@ class _Looker:
         self._limits = limits
         self._over = threading.Event()
         self._trouble: BaseException | None = None
+        self._unsettled = True
         self._first: set[str] = set()
         self._unreadable: dict[str, list[tuple[str, str]]] = {}
 
@@ -165,6 +167,7 @@ class _Looker:
                 for watcher in watchers:
                     if glance := watcher.look():
                         self._take(watcher, glance)
+                self._settle()
                 if self._over.wait(min(every.total_seconds(), self._limits.remaining)):
                     return
         except _Stopped:
@@ -187,6 +190,7 @@ class _Looker:
         if word in self._first or any(intake.counts[kind] for kind in NEWS):
             self._display.say(f"{word}: {told_of(intake, KINDS if word in self._first else NEWS)}")
             self._progress.counts.recount()
+            self._unsettled = True
         tell_left_out([one for one in unreadable if one not in self._unreadable.get(word, ())], self._display)
         self._first.discard(word)
         self._unreadable[word] = unreadable
@@ -195,6 +199,16 @@ class _Looker:
         """What was not taken in yet is seen by the next command, so nobody who wants to stop waits for it."""
         if self._limits.is_over():
             raise _Stopped
+
+    def _settle(self) -> None:
+        """Puts the index in order whenever all work is done."""
+        if not self._unsettled or self._library.store.balance(self._library.collection.name).open:
+            return
+        try:
+            self._library.settle()
+        except QdrantAway as trouble:
+            self._display.say(f"{trouble}; the next change tries again")
+        self._unsettled = False
 
 
 class _Stopped(Exception):

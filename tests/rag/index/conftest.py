@@ -56,7 +56,7 @@ def desk_at(url: str, kind: str, folder: Path) -> Iterator[Desk]:
         if points is not None:
             from holdfast.pipelines.rag.index.qdrant import QdrantIndex
 
-            index = QdrantIndex(index_of(store), points)
+            index = QdrantIndex(index_of(store), points, place="qdrant:here", begin=store.transaction)
         opened.append(index)
         return index
 

@@ -12,12 +12,12 @@ import pytest
 pytest.importorskip("qdrant_edge")
 pytest.importorskip("qdrant_client")
 
-from holdfast.pipelines.rag.index import Model, Name
+from holdfast.pipelines.rag.index import Model, Name, index_of, spaces
 from holdfast.pipelines.rag.index.qdrant import QdrantIndex
 from holdfast.pipelines.rag.index.qdrant.edge import EdgePoints
-from holdfast.pipelines.rag.index.qdrant.points import Among, Point, Points, QdrantTrouble, space_of
+from holdfast.pipelines.rag.index.qdrant.points import Among, Point, Points, QdrantTrouble
 from tests.rag.index.conftest import desk_at
-from tests.rag.index.desk import Desk
+from tests.rag.index.desk import PAPERS, Desk
 
 EVERYTHING = Among()
 
@@ -30,7 +30,8 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
 def points_of(desk: Desk) -> tuple[Points, str]:
     index = desk.index
     assert isinstance(index, QdrantIndex)
-    return index._points, index._space(desk.model)
+    space = index._space(PAPERS, desk.model)
+    return index._points, space.name if space else "never made"
 
 
 def count(desk: Desk) -> int:
@@ -41,7 +42,7 @@ def count(desk: Desk) -> int:
 def sweep(desk: Desk) -> int:
     index = desk.index
     assert isinstance(index, QdrantIndex)
-    return index.sweep(desk.model)
+    return index.sweep(PAPERS, model=desk.model)
 
 
 def test_publishing_again_makes_no_second_points(desk: Desk) -> None:
@@ -110,10 +111,17 @@ def test_the_points_of_a_renamed_document_stay_its_own(desk: Desk) -> None:
     assert one.id == renamed.id != another.id
 
 
-def test_every_model_has_a_space_of_its_own_with_a_name_that_qdrant_takes() -> None:
-    spaces = {space_of("holdfast", Model(name, 8)) for name in ("a/b", "a:b", "a b", "ü" * 300)}
-    assert len(spaces) == 4
-    assert all(space.replace("-", "").isascii() and len(space) < 255 and "/" not in space for space in spaces)
+def test_every_space_has_a_name_of_its_own_that_qdrant_takes(desk: Desk) -> None:
+    models = [Model(name, 8) for name in ("a/b", "a:b", "a b", "ü" * 300)]
+    with desk.store.transaction() as tx:
+        for model in models:
+            spaces.enter(tx, PAPERS, "here", model)
+            spaces.enter(tx, PAPERS, "here", model)
+    ground = index_of(desk.store)
+    names = [space.name for model in models for space in spaces.spaces_at(ground.ask, "here", model)]
+    ground.close()
+    assert len(set(names)) == len(names) == 4
+    assert all(name.replace("-", "").isascii() and len(name) < 255 and "/" not in name for name in names)
 
 
 def test_what_was_put_is_there_after_a_kill(tmp_path: Path) -> None:
@@ -149,8 +157,8 @@ def test_the_engine_finds_the_same_after_it_built_its_index(tmp_path: Path) -> N
     desk = next(edge)
     desk.ingest("a", *(f"heron {n}" for n in range(30)))
     before = desk.meaning("heron 7", limit=5)
-    points, _ = points_of(desk)
+    points, space = points_of(desk)
     assert isinstance(points, EdgePoints)
-    points.optimize()
+    points.optimize(space)
     assert desk.meaning("heron 7", limit=5) == before
     next(edge, None)

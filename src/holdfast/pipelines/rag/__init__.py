@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from holdfast.pipelines.rag.model import Chunk, Page
     from holdfast.pipelines.rag.search import Found
     from holdfast.pipelines.rag.splitters import Splitting
+    from holdfast.pipelines.rag.tidying import tidy
 
-__all__ = ["Chunk", "Collection", "Found", "Library", "Page", "Settings", "Splitting", "Where"]
+__all__ = ["Chunk", "Collection", "Found", "Library", "Page", "Settings", "Splitting", "Where", "tidy"]
 
 _WHERE = {
     "Chunk": "model",
@@ -30,6 +31,7 @@ _WHERE = {
     "Settings": "collections",
     "Splitting": "splitters",
     "Where": "index",
+    "tidy": "tidying",
 }
 
 if not TYPE_CHECKING:

@@ -8,11 +8,14 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.dialects import run
 from holdfast.pipelines.rag.embedders.rate import Rate
+from holdfast.pipelines.rag.index import Model, Name, spaces
+from holdfast.pipelines.rag.index.choice import STORE, settled
 from holdfast.pipelines.rag.model import DEFAULT
 from holdfast.pipelines.rag.splitters import Splitting
 
@@ -31,6 +34,8 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reader     what reads the pages: the parsers of this package, or Azure Document Intelligence
     at_once    how many documents a service that reads pages has at once; all workers of the store keep to it together
     rate       what a service behind the embedder allows in a minute; all workers of the store keep to it together
+    index      where vectors are searched: in the store, qdrant:FOLDER (its engine, in the process that asks) or
+               qdrant:http://HOST:6333 (a server). Words, and what is seen, are the store's in any case
     """
 
     splitting: Splitting = Splitting()
@@ -38,17 +43,22 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reader: Literal["local", "azure"] = "local"
     at_once: int = 3
     rate: Rate = Rate()
+    index: str = STORE
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "index", settled(self.index))
 
 
 class Collection(Struct, frozen=True):
     """A name and its settings. It is a pipeline of that name; what came from one source is a batch of it.
 
-    `searched` is the embedder whose vectors are searched while those of another are being made.
+    `searched` are the settings by whose embedder and index it is searched, while vectors of another embedder are being
+    made or brought to another index.
     """
 
     name: str = DEFAULT
     settings: Settings = Settings()
-    searched: str | None = None
+    searched: Settings | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -69,22 +79,27 @@ def create(tx: Tx, collection: Collection) -> None:
 def configure(tx: Tx, collection: Collection) -> None:
     """Gives a collection other settings. What they make of its documents is made anew by the next ingest.
 
-    With another embedder, the vectors of the one before are searched until all new ones are made.
+    With another embedder or index, searches go on as they were until all vectors are made, and are there.
     """
     before = collection_or_none(tx, collection.name)
-    searched = (before.searched or before.settings.embedder) if before else None
-    statement = "update rag_collection set settings = ?, searched = ? where name = ?"
+    searched = (before.searched or before.settings) if before else None
     new = collection.settings
-    run(tx, statement, _written(new), searched if searched != new.embedder else None, collection.name)
+    if searched is not None and (searched.embedder, searched.index) == (new.embedder, new.index):
+        searched = None
+        spaces.abandon(tx, collection.name, but_place=new.index)
+    statement = "update rag_collection set settings = ?, searched = ? where name = ?"
+    run(tx, statement, _written(new), _written(searched) if searched else None, collection.name)
 
 
-def swap(tx: Tx, name: str) -> None:
-    """From now on the vectors of the collection's own embedder are searched."""
-    run(tx, "update rag_collection set searched = null where name = ?", name)
+def swap(tx: Tx, collection: Collection, model: Model) -> None:
+    """From now on the vectors of the collection's own embedder are searched, in its own index. Others are given up."""
+    run(tx, "update rag_collection set searched = null where name = ?", collection.name)
+    spaces.abandon(tx, collection.name, but_place=collection.settings.index, but_model=model.name)
 
 
 def remove(tx: Tx, name: str) -> None:
     """Removes a collection whose documents have left the index."""
+    spaces.abandon(tx, name)
     run(tx, "delete from rag_document where collection_id = (select id from rag_collection where name = ?)", name)
     run(tx, "delete from rag_collection where name = ?", name)
 
@@ -92,7 +107,23 @@ def remove(tx: Tx, name: str) -> None:
 def collections(tx: Tx) -> Sequence[Collection]:
     """Gives all collections, by name."""
     rows = tx.execute("select name, settings, searched from rag_collection order by name").fetchall()
-    return [Collection(name, _read(settings), searched) for name, settings, searched in rows]
+    return [
+        Collection(name, _read(settings), None if searched is None else _searched(searched))
+        for name, settings, searched in rows
+    ]
+
+
+def entries(tx: Tx, name: str, *, limit: int) -> Sequence[Name]:
+    """Gives documents that the index has of a collection."""
+    statement = """
+    select d.source, d.key
+      from rag_document d
+      join rag_collection c on c.id = d.collection_id
+     where c.name = ?
+       and d.key is not null
+     limit ?
+    """
+    return [Name(name, source, key) for source, key in run(tx, statement, name, limit).fetchall()]
 
 
 def _written(settings: Settings) -> str:
@@ -101,6 +132,11 @@ def _written(settings: Settings) -> str:
 
 def _read(settings: object) -> Settings:
     return _settings.decode(settings) if isinstance(settings, str) else msgspec.convert(settings, Settings)
+
+
+def _searched(written: str) -> Settings:
+    """Reads by which settings a collection is searched; at first that was only the name of an embedder."""
+    return _settings.decode(written) if written.startswith("{") else Settings(embedder=written)
 
 
 def collection_or_none(tx: Tx, name: str) -> Collection | None:

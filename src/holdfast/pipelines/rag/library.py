@@ -25,13 +25,15 @@ from holdfast.pipelines.rag.collections import (
     collection_or_none,
     configure,
     create,
+    entries,
     remove,
     swap,
 )
 from holdfast.pipelines.rag.embedders import Embedder, embedder_named, is_service
 from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.files import Files
-from holdfast.pipelines.rag.index import Index, Model, Name, Where, index_of
+from holdfast.pipelines.rag.index import Index, Model, Name, Where
+from holdfast.pipelines.rag.index.choice import STORE, Indexes
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.model import DEFAULT
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, Split, attached_documents, document_search
@@ -68,7 +70,7 @@ class Library:
         allow_private: bool = False,
     ) -> None:
         self.store = store
-        self.index: Index = index_of(store)
+        self.indexes = Indexes(store)
         self.collection = self._opened(name, settings)
         self._given = embedder
         self._given_reader = reader
@@ -76,13 +78,13 @@ class Library:
         self._pages = pages
         self._every = every
         self._allow_private = allow_private
-        self._searches: dict[str | None, Search] = {}
+        self._searches: dict[tuple[str, str], Search] = {}
         self.tally: Counter[str] = Counter()
         """How many pages, chunks and vectors this process made, by step."""
 
     def _opened(self, name: str, settings: Settings | None) -> Collection:
         with self.store.transaction() as tx:
-            self.index.prepare(tx)
+            self.indexes.ground.prepare(tx)
             metadata.prepare(tx)
             there = collection_or_none(tx, name)
             if there is None:
@@ -92,6 +94,11 @@ class Library:
                 configure(tx, Collection(name, settings))
                 there = collection_or_none(tx, name) or there
         return there
+
+    @property
+    def index(self) -> Index:
+        """Where documents are made searchable."""
+        return self.indexes.named(self.collection.settings.index)
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -120,16 +127,37 @@ class Library:
 
         Files that did not change since the last time cost nothing; those that are gone leave the index.
         """
-        self.redo_what_is_stale()
+        self.make_ready()
         self.take_in(source, looking)
         return self.drain(**how)
 
+    def make_ready(self) -> None:
+        """Raises at once if nothing could be made searchable; sets documents back that other settings made so."""
+        if self.collection.settings.index != STORE:
+            self.index.reach(self.collection.name, model=self._model)
+        self.redo_what_is_stale()
+
     def drain(self, **how: Unpack[How]) -> Report:
         """Works until nothing of the collection waits any more."""
-        if not self.store.balance(self.collection.name).open:
-            return Report()
-        warm()
-        return api.drain(self.pipeline, self.store, **how)
+        report = Report()
+        if self.store.balance(self.collection.name).open:
+            warm()
+            report = api.drain(self.pipeline, self.store, **how)
+        self.settle()
+        return report
+
+    def settle(self) -> None:
+        """Puts the index in order after work: what is searched elsewhere is brought there, what is outdated leaves it.
+
+        Where the settings are new and all is there, it is searched by them from now on. Killed, the next one goes on.
+        """
+        if self.collection.settings.index == self._searched.index == STORE:
+            return
+        name = self.collection.name
+        self.index.bring(name, model=self._model)
+        self.swap_if_complete()
+        self.index.tend(name, model=self._model)
+        self.indexes.clear()
 
     def take_in(
         self, source: str, looking: Looking = AS_USUAL, tell: Callable[[Change], object] = lambda _: None
@@ -182,9 +210,20 @@ class Library:
             after = some[-1]
             self.store.cancel(some, who="delete", reason="its collection was deleted")
             self._forget(self.store.look(some))
+        while self._forgot_what_the_store_does_not_know():
+            pass
         with self.store.transaction() as tx:
             remove(tx, name)
             metadata.forget(tx, name)
+        self.indexes.clear()
+
+    def _forgot_what_the_store_does_not_know(self) -> int:
+        """Takes documents out of the index that a cleanup took out of the store."""
+        with self.store.transaction() as tx:
+            some = entries(tx, self.collection.name, limit=SLICE)
+            for one in some:
+                self.indexes.ground.forget(tx, one)
+            return len(some)
 
     def _forget(self, documents: Sequence[Standing]) -> None:
         by_source: dict[str, list[str]] = {}
@@ -193,8 +232,13 @@ class Library:
         for source, keys in by_source.items():
             with self.store.transaction() as tx:
                 for key in keys:
-                    self.index.forget(tx, Name(self.collection.name, source, key))
+                    self.indexes.ground.forget(tx, Name(self.collection.name, source, key))
                 Files(self.collection.name, source).forget(tx, keys)
+
+    def close(self) -> None:
+        """Lets go of connections, memory and folders. What is asked next opens them anew."""
+        self._searches.clear()
+        self.indexes.close()
 
     def search(
         self,
@@ -210,13 +254,24 @@ class Library:
         return self._searching()(question, here, limit=limit, each=each, by=by)
 
     def _searching(self) -> Search:
-        """Searches with the vectors that are complete: those of the embedder before, while new ones are being made."""
-        if self.collection.searched is not None and self._given is None:
+        """Searches with the vectors that are complete: as before, while others are being made or brought elsewhere."""
+        if self.collection.searched is not None:
             self.swap_if_complete()
-        spec = None if self._given else self.collection.searched
-        if spec not in self._searches:
-            self._searches[spec] = Search(self.index, self.embedder if spec is None else self._named(spec))
-        return self._searches[spec]
+        by = self._searched
+        where = (by.index, by.embedder)
+        if where not in self._searches:
+            own = self._given is not None or by.embedder == self.collection.settings.embedder
+            embedder = self.embedder if own else self._named(by.embedder)
+            self._searches[where] = Search(self.indexes.named(by.index), embedder)
+        return self._searches[where]
+
+    @property
+    def _searched(self) -> Settings:
+        return self.collection.searched or self.collection.settings
+
+    @property
+    def _model(self) -> Model:
+        return Model(self.embedder.name, self.embedder.dimension)
 
     def _named(self, spec: str) -> Embedder:
         """Gives an embedder, metered where a service stands behind it and its rate is known."""
@@ -228,12 +283,11 @@ class Library:
         return embedder_named(spec, meter=Meter(self.store, spec, rate=rate))
 
     def swap_if_complete(self) -> bool:
-        """Has the vectors of the collection's own embedder searched, if all of them are made. Answers whether."""
-        model = Model(self.embedder.name, self.embedder.dimension)
-        if self.collection.searched is None or not self.index.complete(self.collection.name, model=model):
+        """Has the collection searched by its own embedder and in its own index, if all is there. Answers whether."""
+        if self.collection.searched is None or not self.index.complete(self.collection.name, model=self._model):
             return False
         with self.store.transaction() as tx:
-            swap(tx, self.collection.name)
+            swap(tx, self.collection, self._model)
         self.collection = replace(self.collection, searched=None)
         return True
 

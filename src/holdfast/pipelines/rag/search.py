@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -15,6 +14,8 @@ from holdfast.pipelines.rag.index import Hit, Index, Model, Stored, Where
 from holdfast.pipelines.rag.index.words import WORD, words_of
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor  # which imports logging: it waits for the first question
+
     import numpy as np
 
 DEPTH = 200
@@ -102,6 +103,8 @@ class _Others:
 
     def submit(self, call: Callable[[str], Any], question: str) -> Future[Any]:
         if self._pool is None or self._pool[0] != os.getpid():
+            from concurrent.futures import ThreadPoolExecutor
+
             self._pool = (os.getpid(), ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-search"))
         return self._pool[1].submit(call, question)
 

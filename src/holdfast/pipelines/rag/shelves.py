@@ -14,7 +14,9 @@ from msgspec.structs import asdict
 
 from holdfast.core.errors import StoreError, UnknownDocument
 from holdfast.pipelines.rag.collections import Collection, NoSuchCollection, collections, no_such
-from holdfast.pipelines.rag.index import Where, index_of
+from holdfast.pipelines.rag.index import Where
+from holdfast.pipelines.rag.index.choice import Indexes
+from holdfast.pipelines.rag.index.qdrant.points import QdrantTrouble
 from holdfast.pipelines.rag.library import Library
 from holdfast.pipelines.rag.search import By, Found
 from holdfast.pipelines.rag.states import Progress, Standing, progress_of, standing_of
@@ -56,7 +58,7 @@ class Shelves:
     """One library for each collection, opened when it is first asked for. Made for many threads.
 
     What other processes do is seen: new documents at once, new collections and other settings after a moment. They
-    share one index, so the vectors of a model are in memory once.
+    share the indexes, so the vectors of a model are in memory once.
     """
 
     absent: ClassVar[tuple[type[Exception], ...]] = (NoSuchCollection, UnknownDocument)
@@ -66,14 +68,14 @@ class Shelves:
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = monotonic) -> None:
         self._store = store
-        self._index = index_of(store)
+        self._indexes = Indexes(store)
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[str, Collection] = {}
         self._looked_at = float("-inf")
         self._libraries: dict[str, Library] = {}
         with store.transaction() as tx:
-            self._index.prepare(tx)
+            self._indexes.ground.prepare(tx)
 
     def names(self) -> Sequence[str]:
         """Gives the names of all collections. Cheap to ask."""
@@ -113,7 +115,7 @@ class Shelves:
 
     def close(self) -> None:
         """Lets go of connections and memory."""
-        self._index.close()
+        self._indexes.close()
 
     def _one(self, name: str) -> Collection:
         known = self._collections()
@@ -135,17 +137,19 @@ class Shelves:
             library = self._libraries.get(collection.name)
             if library is None or library.collection.settings != collection.settings:
                 library = Library(self._store, collection.name)
-                library.index = self._index
+                library.indexes = self._indexes
                 self._libraries[collection.name] = library
             return library
 
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """Makes trouble of the store out of what an index in its database raises."""
+    """Makes trouble of the store out of what an index raises, in its database or elsewhere."""
     import sqlite3
 
     try:
         yield
     except sqlite3.Error as error:
         raise StoreError(f"the index cannot be read: {error}") from error
+    except QdrantTrouble as trouble:
+        raise StoreError(str(trouble)) from trouble

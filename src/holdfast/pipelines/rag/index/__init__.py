@@ -109,6 +109,9 @@ class Index(Protocol):
     def remember(self, tx: Tx, model: Model, vectors: Mapping[bytes, bytes]) -> None:
         """Remembers vectors by the hashes of their contents: little-endian halves."""
 
+    def reach(self, collection: str, *, model: Model) -> None:
+        """Raises at once if vectors cannot be brought to where they are searched. To be called before work begins."""
+
     def publish(self, name: Name, *, model: Model) -> None:
         """Brings the vectors of the version that was chunked last to where they are searched, if that is elsewhere.
 
@@ -129,6 +132,15 @@ class Index(Protocol):
 
     def complete(self, collection: str, *, model: Model) -> bool:
         """Answers whether every document that is seen can be found by what this model takes it to mean."""
+
+    def bring(self, collection: str, *, model: Model) -> int:
+        """Brings the vectors of all documents that are seen to where they are searched, if they are not there yet.
+
+        Killed, it goes on when it is called again. Says of how many documents.
+        """
+
+    def tend(self, collection: str, *, model: Model) -> None:
+        """Puts in order what work left where vectors are searched. To be called after it; takes a bounded time."""
 
     def by_words(self, question: str, where: Where, *, limit: int) -> list[Hit]:
         """Finds the chunks that fit the words best."""
@@ -164,6 +176,9 @@ class Ground(Index, Protocol):
     def drawn(self, name: Name, *, model: Model) -> Drawn | None:
         """Gives the version that was chunked last, with the vectors that are known. None: there is none."""
 
+    def version(self, document: int, version: int, *, model: Model) -> Drawn:
+        """Gives a version of a document, by its number, with the vectors that are known."""
+
     def seen(self, model: Model, places: Sequence[Place]) -> dict[Place, int]:
         """Gives the numbers of the chunks at these places, of those that are seen by their meaning."""
 
@@ -172,6 +187,21 @@ class Ground(Index, Protocol):
 
     def documents(self, where: Where) -> list[int]:
         """Gives the documents that a question is about."""
+
+    def ask(self, statement: str, *values: Any) -> list[Any]:
+        """Gives the rows that a statement finds in what is committed. It is written with ?, for any database."""
+
+    def unused(self, model: Model, *, after: bytes, limit: int) -> list[bytes]:
+        """Gives contents that have a vector and that no chunk has any more, in their order."""
+
+    def shed(self, tx: Tx, model: Model, contents: Sequence[bytes]) -> int:
+        """Forgets the vectors of contents, but for those that a chunk has after all. Says how many."""
+
+    def lost(self, *, limit: int) -> list[int]:
+        """Gives the numbers of documents that are gone, and of which there are still chunks."""
+
+    def discard(self, tx: Tx, document: int) -> None:
+        """Deletes the chunks of a document that is gone."""
 
 
 def index_of(store: Store) -> Ground:

@@ -31,6 +31,8 @@ set local hnsw.max_scan_tuples = 50000
 """
 """How thoroughly the index of vectors looks, and that it goes on while a filter leaves too few."""
 EFFORT, MOST_EFFORT = 200, 1000
+NO_NEW_CHUNKS = "lock table rag_chunk in share mode"
+"""Else somebody whose chunk is not committed yet finds its vector known, and it is gone when the chunk is there."""
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
@@ -75,8 +77,21 @@ class PostgresIndex:
             columns = {"hashes": [*vectors], "vectors": [_literal(halves) for halves in vectors.values()]}
             tx.execute(_of(number_of(tx, model), SQL["remember"]), columns)
 
+    # the vectors are searched where they are remembered
+
+    def reach(self, collection: str, *, model: Model) -> None:
+        pass
+
     def publish(self, name: Name, *, model: Model) -> None:
-        pass  # the vectors are searched where they are remembered
+        pass
+
+    def bring(self, collection: str, *, model: Model) -> int:  # noqa: ARG002
+        return 0
+
+    def tend(self, collection: str, *, model: Model) -> None:
+        pass
+
+    # what searches see
 
     def show(self, tx: Tx, name: Name, *, model: Model) -> None:
         found = self._find(tx, name)
@@ -179,11 +194,15 @@ class PostgresIndex:
 
     def drawn(self, name: Name, *, model: Model) -> Drawn | None:
         rows = self._all(SQL["find"], asdict(name))
-        number = self._number(model)
-        if not rows or rows[0][2] is None or number is None:
+        if not rows or rows[0][2] is None:
             return None
-        ((document, _, version),) = rows
-        chunks = self._all(_of(number, SQL["drawn"]), {"document_id": document})
+        return self.version(rows[0][0], rows[0][2], model=model)
+
+    def version(self, document: int, version: int, *, model: Model) -> Drawn:
+        number = self._number(model)
+        if number is None:
+            return Drawn(document, version, [])
+        chunks = self._all(_of(number, SQL["drawn"]), {"document_id": document, "version": version})
         return Drawn(document, version, [(position, page, _halves(vector)) for position, page, vector in chunks])
 
     def seen(self, model: Model, places: Sequence[Place]) -> dict[Place, int]:
@@ -203,6 +222,31 @@ class PostgresIndex:
         if "metadata" in asked:
             asked["metadata"] = _NUL.sub(r"\1\\ufffd", asked["metadata"])
         return [row[0] for row in self._all(SQL["allowed"].asking(asked), asked)]
+
+    def ask(self, statement: str, *values: Any) -> list[Any]:
+        ask: Callable[[Db], list[Any]] = lambda db: db.execute(statement.replace("?", "%s"), values).fetchall()  # noqa: E731
+        return self._db.reading(ask)
+
+    # for tidying up
+
+    def unused(self, model: Model, *, after: bytes, limit: int) -> list[bytes]:
+        number = self._number(model)
+        asked = {"after": after, "limit": limit}
+        return [] if number is None else [row[0] for row in self._all(_of(number, SQL["unused"]), asked)]
+
+    def shed(self, tx: Tx, model: Model, contents: Sequence[bytes]) -> int:
+        tx.execute(NO_NEW_CHUNKS)
+        removed: int = tx.execute(_of(number_of(tx, model), SQL["shed"]), {"hashes": list(contents)}).rowcount
+        return removed
+
+    def lost(self, *, limit: int) -> list[int]:
+        return [row[0] for row in self._all(SQL["lost"], {"limit": limit})]
+
+    def discard(self, tx: Tx, document: int) -> None:
+        here = {"document_id": document, "version": None}
+        if not tx.execute("select 1 from rag_document where id = %(document_id)s", here).fetchone():
+            tx.execute(SQL["forget_meaning"], here)
+            tx.execute(SQL["outdated_chunks"], here)
 
     def _about(self, where: Where) -> dict[str, Any]:
         """Gives the conditions of a question: none, a collection, or the documents that it is about."""

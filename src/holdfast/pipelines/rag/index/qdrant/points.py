@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from typing import Protocol
 from uuid import UUID, uuid5
 
 from msgspec import Struct
 
 from holdfast.core.errors import HoldfastError
-from holdfast.pipelines.rag.index import Model, Name, Place
+from holdfast.pipelines.rag.index import Name, Place
 
-INDEXED = {"collection": "keyword", "document": "integer"}
+INDEXED = "document"
 """What points are looked up by, besides their vectors."""
 EVERY = 500
 """How many points go into one request."""
@@ -22,6 +20,10 @@ _OURS = UUID("3c6a5f0e-6f5e-5d2b-9f43-0c1f7d1f2b7a")
 
 class QdrantTrouble(HoldfastError):
     """Qdrant cannot be used. The message says why, and what to do."""
+
+
+class QdrantAway(QdrantTrouble):
+    """Qdrant cannot be used now, and later perhaps it can: somebody else has it open, or it cannot be reached."""
 
 
 class Point(Struct, frozen=True, kw_only=True):
@@ -59,14 +61,13 @@ class Point(Struct, frozen=True, kw_only=True):
 class Among(Struct, frozen=True, kw_only=True):
     """Which points are meant: nothing said means all."""
 
-    collection: str | None = None
     documents: Sequence[int] | None = None
     version: int | None = None
     but_versions: Sequence[int] = ()
 
 
 class Points(Protocol):
-    """Where points are kept, in a space for each model."""
+    """Where points are kept, in spaces: one for each collection and model."""
 
     def prepare(self, space: str, dimension: int) -> None:
         """Makes a space, with its indexes, unless it is there."""
@@ -86,14 +87,17 @@ class Points(Protocol):
     def each(self, space: str) -> Iterator[Place]:
         """Gives the places of all points."""
 
+    def tend(self, space: str) -> None:
+        """Puts a space in order after it grew, where that is worth the time, and lets other processes in."""
+
+    def optimize(self, space: str) -> None:
+        """Puts a space in order, however little there is to do."""
+
+    def drop(self, space: str) -> None:
+        """Removes a space with all its points, unless it is gone."""
+
     def close(self) -> None:
         """Lets go of Qdrant."""
-
-
-def space_of(prefix: str, model: Model) -> str:
-    """Gives the name of a model's space: readable, and another for every other model."""
-    mark = blake2b(model.name.encode(), digest_size=4).hexdigest()
-    return f"{prefix}-{re.sub(r'[^A-Za-z0-9.-]+', '-', model.name)[:60]}-{mark}"
 
 
 def place_of(payload: dict[str, int]) -> Place:

@@ -78,8 +78,21 @@ class SqliteIndex:
         rows = [value for content, vector in vectors.items() for value in (number, content, vector)]
         _write(tx, "remember", rows, width=3)
 
+    # the vectors are searched where they are remembered
+
+    def reach(self, collection: str, *, model: Model) -> None:
+        pass
+
     def publish(self, name: Name, *, model: Model) -> None:
-        pass  # the vectors are searched where they are remembered
+        pass
+
+    def bring(self, collection: str, *, model: Model) -> int:  # noqa: ARG002
+        return 0
+
+    def tend(self, collection: str, *, model: Model) -> None:
+        pass
+
+    # what searches see
 
     def show(self, tx: Tx, name: Name, *, model: Model) -> None:
         found = self._find(tx, name)
@@ -206,8 +219,11 @@ class SqliteIndex:
         found = self._db.execute(SQL["find"], asdict(name)).fetchone()
         if found is None or found[2] is None:
             return None
-        asked = {"document_id": found[0], "model_id": self._known_number(model)}
-        return Drawn(found[0], found[2], self._db.execute(SQL["drawn"], asked).fetchall())
+        return self.version(found[0], found[2], model=model)
+
+    def version(self, document: int, version: int, *, model: Model) -> Drawn:
+        asked = {"document_id": document, "version": version, "model_id": self._known_number(model)}
+        return Drawn(document, version, self._db.execute(SQL["drawn"], asked).fetchall())
 
     def seen(self, model: Model, places: Sequence[Place]) -> dict[Place, int]:
         asked = {"model_id": self._known_number(model), "places": encode_json(places)}
@@ -220,6 +236,27 @@ class SqliteIndex:
     def documents(self, where: Where) -> list[int]:
         asked = where.asked()
         return [row[0] for row in self._db.execute(SQL["allowed"].asking(asked), asked).fetchall()]
+
+    def ask(self, statement: str, *values: Any) -> list[Any]:
+        return self._db.execute(statement, values).fetchall()
+
+    # for tidying up
+
+    def unused(self, model: Model, *, after: bytes, limit: int) -> list[bytes]:
+        asked = {"model_id": self._known_number(model), "after": after, "limit": limit}
+        return [row[0] for row in self._db.execute(SQL["unused"], asked).fetchall()]
+
+    def shed(self, tx: Tx, model: Model, contents: Sequence[bytes]) -> int:
+        asked = [self._number(tx, model), *contents]
+        return int(tx.execute(SQL["shed"].for_rows(len(contents)), asked).rowcount)
+
+    def lost(self, *, limit: int) -> list[int]:
+        return [row[0] for row in self._db.execute(SQL["lost"], {"limit": limit}).fetchall()]
+
+    def discard(self, tx: Tx, document: int) -> None:
+        if not tx.execute("select 1 from rag_document where id = ?", (document,)).fetchone():
+            tx.execute(SQL["forget_meaning"], {"document_id": document})
+            self._drop_all_but(tx, document, None)
 
     def _collection(self, where: Where) -> int:
         row = self._db.execute("select id from rag_collection where name = :collection", where.asked()).fetchone()

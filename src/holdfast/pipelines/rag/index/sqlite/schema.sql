@@ -68,6 +68,25 @@ create table if not exists rag_meaning (
   primary key (document_id, model_id)
 ) without rowid;
 
+-- Where vectors are that are searched elsewhere: a space for each collection, place and model. It is known here before it is
+-- made there, and until it is gone there.
+create table if not exists rag_space (
+  id integer primary key,
+  collection text,                      -- null: nobody's any more, and to be dropped
+  place text not null,                  -- as the settings of the collection say it
+  model text not null,
+  name text not null unique,            -- what it is called there, which nothing else ever was
+  unique (collection, place, model)
+);
+
+-- The versions of documents that are in a space. Those that are seen no more are swept away.
+create table if not exists rag_published (
+  space_id integer not null,
+  document_id integer not null,
+  version integer not null,
+  primary key (space_id, document_id, version)
+) without rowid;
+
 -- The files of each source, as they were when they were last looked at. One that is gone has no hash; `times` counts how
 -- often it went, so that the same content that comes back is a new document and not one that is known.
 create table if not exists rag_file (

@@ -1,7 +1,7 @@
--- The chunks of the version that was chunked last, with their vectors.
+-- The chunks of a version, with their vectors.
 select c.position, c.page, v.vector::text
-  from rag_document d
-  join rag_chunk c on c.document_id = d.id and c.version = d.chunked
+  from rag_chunk c
   join rag_vector_{model_id} v on v.hash = c.hash
- where d.id = %(document_id)s
+ where c.document_id = %(document_id)s
+   and c.version = %(version)s
  order by c.position

@@ -1,0 +1,35 @@
+"""What tests of document search open, and what is closed after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast.pipelines import rag
+from holdfast.pipelines.rag.embedders import Embedder
+from holdfast.stores.protocol import Store
+
+Open = Callable[..., rag.Library]
+
+
+@pytest.fixture
+def opened() -> Iterator[Open]:
+    """Opens a library with an embedder that needs no model; with no index named, as it is."""
+    libraries: list[rag.Library] = []
+
+    def open_library(
+        store: Store,
+        index: str | None = None,
+        *,
+        name: str = "documents",
+        embedder: str = "hash:64",
+        given: Embedder | None = None,
+    ) -> rag.Library:
+        settings = rag.Settings(embedder=embedder, index=index) if index else None
+        libraries.append(rag.Library(store, name, settings=settings, embedder=given))
+        return libraries[-1]
+
+    yield open_library
+    for library in libraries:
+        library.close()
