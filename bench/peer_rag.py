@@ -44,7 +44,7 @@ def ingest(ctx: Any) -> None:
 
     with holdfast.open(f"sqlite:///{ctx.dir}/holdfast.db") as store:
         library = rag.Library(store, embedder=Cheap(), split=split)
-        library.ingest(str(ctx.dir / "corpus"), threads=int(os.environ.get("THREADS", "4")))
+        library.ingest(str(ctx.dir / "corpus"), threads=2, processes=int(os.environ.get("PROCESSES", "2")))
 
 
 def count(ctx: Any) -> int:

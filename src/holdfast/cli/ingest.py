@@ -17,7 +17,7 @@ from holdfast.cli.progress import Progress, showing
 from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.summary import Summary
 from holdfast.cli.words import count
-from holdfast.cli.working import closed, going_on_later, how_to_work, worked
+from holdfast.cli.working import closed, going_on_later, how_to_work, in_processes, worked
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
 from holdfast.pipelines.rag.index.choice import STORE
@@ -32,6 +32,7 @@ from holdfast.pipelines.rag.reading import warm
 @in_collection
 @how_to_look
 @click.option("--retry", is_flag=True, help="Try again what failed before.")
+@in_processes
 @how_to_work
 @how_to_watch
 @common

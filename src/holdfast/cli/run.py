@@ -16,7 +16,16 @@ from holdfast.cli.pipelines import Loaded, load
 from holdfast.cli.progress import showing
 from holdfast.cli.stores import batch_to_drain, database_file
 from holdfast.cli.summary import Summary
-from holdfast.cli.working import closed, going_on_later, how_to_work, prepared, submitted, words_of, worked
+from holdfast.cli.working import (
+    closed,
+    going_on_later,
+    how_to_work,
+    in_processes,
+    prepared,
+    submitted,
+    words_of,
+    worked,
+)
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
 from holdfast.stores.protocol import Store
@@ -26,6 +35,7 @@ from holdfast.stores.protocol import Store
 @click.argument("pipeline")
 @click.argument("documents", nargs=-1)
 @click.option("--batch", help='The batch to submit to ("default" if none is named) and to work on (all).')
+@in_processes
 @how_to_work
 @how_to_watch
 @common

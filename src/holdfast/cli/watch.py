@@ -19,7 +19,7 @@ from holdfast.cli.libraries import loaded_from
 from holdfast.cli.progress import Display, Lines, Progress, showing
 from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.summary import Summary
-from holdfast.cli.working import Duration, closed, going_on_later, how_to_work, worked
+from holdfast.cli.working import Duration, closed, going_on_later, how_to_work, in_processes, worked
 from holdfast.engine import api
 from holdfast.engine.budget import Budget, stopping_on_signals
 from holdfast.engine.events import Enlisted, Event, Listener
@@ -41,6 +41,7 @@ from holdfast.pipelines.rag.watching import Glance, Watcher
     "--every", type=Duration(), default="2s", show_default=True, help="How long to wait between two looks at SOURCES."
 )
 @how_to_look
+@in_processes
 @how_to_work
 @how_to_watch
 @common

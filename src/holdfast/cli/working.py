@@ -52,6 +52,15 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic since clic
         return span
 
 
+in_processes = click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Processes that work; more than one for bodies that compute in Python.",
+)
+
+
 def how_to_work(command: Command) -> Command:
     """Adds the options that say how a worker works."""
     options = (

@@ -210,7 +210,8 @@ class _Alone:
         if not self._store.rewind(self._plan, desk.claim, to=to, who=self._me.name, reason=reason):
             raise self._lost()
         before = [step.name for step in self._pipeline.behind(to)]
-        desk.claim = desk.reader.claim = rewound(desk.claim, to=to, before=before)
+        desk.claim = rewound(desk.claim, to=to, before=before)
+        desk.reader.rewound(desk.claim)
         desk.admitted = ""
         return desk.claim
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from msgspec.structs import replace
 
 from holdfast.core.codec import checked_json
 from holdfast.core.errors import HoldfastError
@@ -23,7 +25,6 @@ from holdfast.stores.protocol import Store, Which
 
 if TYPE_CHECKING:
     from holdfast.engine.findings import Verification
-    from holdfast.engine.worker import Worker
 
 SLICE = 1000
 """How many documents are submitted in one transaction."""
@@ -74,10 +75,7 @@ def drain(
 
     The keywords are those of `work`.
     """
-    limits = _limits(budget)
-    worker = _worker(pipeline, store, budget=limits, listeners=listeners, **how)
-    with stopping_on_signals(limits):
-        return worker.drain()
+    return _worked("drain", pipeline, store, budget=budget, listeners=listeners, **how)
 
 
 def work(
@@ -91,17 +89,15 @@ def work(
     """Works for ever, or until the budget is over. Ctrl-C and SIGTERM stop it at the next item.
 
     batch        only the documents of this batch
-    threads      how many plain bodies run at once (8)
+    threads      how many plain bodies run at once, in each process (8)
+    processes    how many processes work, for bodies that compute in Python: the others are copies of this one (1)
     concurrency  how many documents are held at once, at most (1000)
     lease        how long the worker may be silent before others take its documents (30 s)
     grace        how long a body may go on when the worker is stopped (10 s)
     name         what the worker is called in the journal
     listeners    functions that are called with every event of the engine
     """
-    limits = _limits(budget)
-    worker = _worker(pipeline, store, budget=limits, listeners=listeners, **how)
-    with stopping_on_signals(limits):
-        return worker.work()
+    return _worked("work", pipeline, store, budget=budget, listeners=listeners, **how)
 
 
 def verify(
@@ -133,13 +129,38 @@ def verify(
     return verify_documents(pipeline, store, which, sample=sample, seed=seed, who=who, threads=threads)
 
 
-def _worker(
-    pipeline: Pipeline, store: Store, *, budget: Budget, listeners: Sequence[Listener], **how: Unpack[How]
-) -> Worker:
-    """Makes a worker. Whoever only submits, or looks, does without all that it needs."""
+def _worked(
+    verb: Literal["drain", "work"],
+    pipeline: Pipeline,
+    store: Store,
+    *,
+    budget: Budget | timedelta | None,
+    listeners: Sequence[Listener],
+    **how: Unpack[How],
+) -> Report:
+    """Works. Whoever only submits, or looks, does without all that this needs."""
     from holdfast.engine.worker import Worker
 
-    return Worker(pipeline, store, settings=Settings(**how), budget=budget, listeners=listeners)
+    limits, settings = _limits(budget), Settings(**how)
+    worker = Worker(pipeline, store, settings=settings, budget=limits, listeners=listeners)
+
+    def work_in_a_copy(number: int, tell: Listener) -> None:
+        named = replace(settings, name=f"{settings.name}-{number}")
+        getattr(Worker(pipeline, store, settings=named, budget=limits, listeners=[tell]), verb)()
+
+    with ExitStack() as around:
+        around.enter_context(stopping_on_signals(limits))
+        if others := settings.processes - 1:
+            if store.url == "memory://":
+                raise HoldfastError("a store in memory belongs to one process: processes= needs a database")
+            from holdfast.engine.crew import beside
+
+            store.rest()  # no connection goes along
+            around.enter_context(
+                beside(work_in_a_copy, others=others, hear=worker.hear, budget=limits, grace=settings.grace)
+            )
+        getattr(worker, verb)()
+    return worker.report()
 
 
 def _limits(budget: Budget | timedelta | None) -> Budget:

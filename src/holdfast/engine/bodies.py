@@ -9,7 +9,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.core.codec import Kept, checked_json
 from holdfast.core.decisions import decided_at_gate, decided_at_step
@@ -29,6 +29,7 @@ from holdfast.engine.calls import (
     RunValue,
     RunWindow,
 )
+from holdfast.engine.fresh import Fresh, Room
 from holdfast.stores.protocol import Store
 
 AS_THEY_COME = 0.005
@@ -40,17 +41,25 @@ MANY_BYTES = 4 * 1024 * 1024
 
 
 class StoreReader(Struct):
-    """Reads what earlier steps kept for one document, from the store."""
+    """Reads what earlier steps kept for one document, from the store, unless it is still fresh in memory."""
 
     store: Store
     plan: Plan
     claim: Claim
+    fresh: Fresh = field(default_factory=lambda: Fresh(Room(0)))
 
     def extent(self, step: str) -> int:
-        return self.store.extent(*self._where(step))
+        known = self.fresh.extent(step)
+        return self.store.extent(*self._where(step)) if known is None else known
 
     def read(self, step: str, start: int, stop: int) -> Sequence[tuple[int, Kept]]:
-        return self.store.read(*self._where(step), start, stop)
+        known = self.fresh.read(step, start, stop)
+        return self.store.read(*self._where(step), start, stop) if known is None else known
+
+    def rewound(self, claim: Claim) -> None:
+        """What was kept belongs to another generation now."""
+        self.claim = claim
+        self.fresh.forget()
 
     def decision(self, step: str) -> Decision | None:
         decided = decided_at_gate if step in self.plan.gates else decided_at_step

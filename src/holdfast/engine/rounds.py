@@ -22,6 +22,7 @@ from holdfast.engine.caretaker import UPKEEP, Caretaker
 from holdfast.engine.doors import Doors
 from holdfast.engine.events import Claimed, Committed, GaveBack, LostClaim, Paced, Reclaimed, Rewound
 from holdfast.engine.events import Event as Said
+from holdfast.engine.fresh import Fresh, Room
 from holdfast.engine.hand import InHand, take
 from holdfast.engine.pace import IDLE, Pace
 from holdfast.engine.runners import Result, Runners
@@ -59,6 +60,7 @@ class Rounds:
         self._doors = Doors(pipeline, store, plan)
         self._caretaker = Caretaker(pipeline, store, plan, say=say, batch=settings.batch)
         self._stopwatch = Stopwatch()
+        self._room = Room()
         self._hand: set[InHand] = set()
         self._jobs: list[tuple[Desk, Call]] = []
         self._group: list[tuple[InHand, Move]] = []
@@ -231,6 +233,8 @@ class Rounds:
                 if move.state != "running":
                     self._let_go(desk)
                     continue
+                if move.items:
+                    desk.reader.fresh.learn(move.items)
             self._tell(desk, answer)
             if not desk.committing:
                 self._tell_events(desk)
@@ -256,7 +260,8 @@ class Rounds:
         self._say(Rewound(desk.claim, to, reason, **self._by))
         before = [step.name for step in self.pipeline.behind(to)]
         desk.admitted = ""
-        desk.claim = desk.reader.claim = rewound(desk.claim, to=to, before=before)
+        desk.claim = rewound(desk.claim, to=to, before=before)
+        desk.reader.rewound(desk.claim)
         self._tell(desk, desk.claim)
 
     def _end(self, desk: InHand, ending: Ending) -> None:
@@ -284,6 +289,7 @@ class Rounds:
 
     def _let_go(self, desk: InHand) -> None:
         self._hand.discard(desk)
+        desk.reader.fresh.forget()
         self._stopwatch.let_go(desk)
         desk.run_of.close()
         if desk.stream is not None and not desk.calls:
@@ -322,7 +328,7 @@ class Rounds:
         return {one.document_id: found for one, found in zip(begun, self.store.traces(self._plan, begun), strict=True)}
 
     def _hold(self, claim: Claim, traces: Traces | None) -> InHand:
-        reader = StoreReader(self.store, self._plan, claim)
+        reader = StoreReader(self.store, self._plan, claim, Fresh(self._room))
         did = self._steps_done.under(traces)
         desk = take(
             self.pipeline, claim, reader, who=self.me.name, stopping=self.budget.is_over, traces=traces, did=did

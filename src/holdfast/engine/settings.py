@@ -21,14 +21,15 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     batch: str | None = None
     threads: int = 8
+    processes: int = 1
     concurrency: int = 1000
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=10)
     name: str = field(default_factory=_name_of_its_own)
 
     def __post_init__(self) -> None:
-        if self.threads < 1 or self.concurrency < 1:
-            raise DefinitionError("a worker needs threads and concurrency of at least 1")
+        if self.threads < 1 or self.concurrency < 1 or self.processes < 1:
+            raise DefinitionError("a worker needs threads, processes and concurrency of at least 1")
 
 
 class How(TypedDict, total=False):
@@ -36,6 +37,7 @@ class How(TypedDict, total=False):
 
     batch: str | None
     threads: int
+    processes: int
     concurrency: int
     lease: timedelta
     grace: timedelta

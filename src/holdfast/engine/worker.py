@@ -68,6 +68,15 @@ class Worker:
         """Works until the budget is over."""
         return self._work(until_empty=False)
 
+    def hear(self, event: Event) -> None:
+        """Hears what another worker of the crew says, and says it as its own."""
+        with self._baton:
+            self._say(event)
+
+    def report(self) -> Report:
+        """Tells what was done so far."""
+        return self._tally.report()
+
     def _work(self, *, until_empty: bool) -> Report:
         with self._ready():
             while not self.budget.is_over():
@@ -79,7 +88,7 @@ class Worker:
                 elif not self._rest(until_empty=until_empty):
                     break
             self._wind_down()
-        return self._tally.report()
+        return self.report()
 
     def _round(self) -> None:
         """Does a round. Only with the baton."""

@@ -1,0 +1,140 @@
+"""What was kept a moment ago is not read back; everything else is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.core.model import WHOLE, Item
+from holdfast.engine.fresh import PIECE, Fresh, Room
+from tests.engine.conftest import SOON, Bench
+
+
+@pytest.fixture
+def reads(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The places that were read from the store."""
+    read, extent, asked = bench.store.read, bench.store.extent, list[tuple[Any, ...]]()
+
+    def reading(*place: int) -> Any:
+        asked.append(place)
+        return read(*place)
+
+    def measuring(*place: int) -> Any:
+        asked.append(place)
+        return extent(*place)
+
+    monkeypatch.setattr(bench.store, "read", reading)
+    monkeypatch.setattr(bench.store, "extent", measuring)
+    return asked
+
+
+def test_the_next_steps_are_given_what_was_kept_without_reading(
+    pipeline: holdfast.Pipeline, bench: Bench, reads: list[tuple[Any, ...]]
+) -> None:
+    @pipeline.step(commit_every=2)
+    def pages(doc: holdfast.Document, cursor: int = 0) -> Iterator[int]:
+        yield from range(cursor, 5)
+
+    @pipeline.step
+    def title(doc: holdfast.Document) -> str:
+        return "a title"
+
+    @pipeline.step(over=pages, size=3)
+    def doubled(doc: holdfast.Document, some: list[int]) -> list[int]:
+        return [2 * one for one in some]
+
+    @pipeline.step
+    def all_of_it(doc: holdfast.Document) -> list[Any]:
+        return [doc.output(pages), list(doc.each(pages, start=3)), doc.output(title), doc.output(doubled)]
+
+    bench.submit("a")
+    assert bench.drain().done == 1
+    assert bench.kept("all_of_it") == [[0, 1, 2, 3, 4], [3, 4], "a title", [0, 2, 4, 6, 8]]
+    assert reads == []
+
+
+def test_what_was_kept_before_a_document_was_taken_up_is_read(
+    pipeline: holdfast.Pipeline, bench: Bench, reads: list[tuple[Any, ...]]
+) -> None:
+    failing = [True]
+
+    @pipeline.step(commit_every=1, retry=SOON)
+    def pages(doc: holdfast.Document, cursor: int = 0) -> Iterator[int]:
+        for number in range(cursor, 4):
+            if number == 2 and failing:
+                failing.clear()
+                raise OSError("the disk hiccups")
+            yield number
+
+    @pipeline.step
+    def total(doc: holdfast.Document) -> int:
+        return sum(doc.output(pages))
+
+    bench.submit("a")
+    assert bench.drain().done == 1
+    assert bench.kept("total") == [6]
+    assert reads
+
+
+def test_after_a_rewind_nothing_is_believed(pipeline: holdfast.Pipeline, bench: Bench) -> None:
+    made: list[int] = []
+    good = [False, True]
+
+    @pipeline.step
+    def number(doc: holdfast.Document) -> int:
+        made.append(len(made))
+        return made[-1]
+
+    @number.verify
+    def is_good(doc: holdfast.Document) -> bool:
+        return doc.output(number) > 0
+
+    @pipeline.step(retry=SOON)
+    def after(doc: holdfast.Document) -> int:
+        if not good.pop():
+            raise OSError("the first time, so that it is taken up in the middle")
+        return doc.output(number)
+
+    good.insert(0, True)
+    bench.submit("a")
+    bench.drain()
+    assert bench.kept("after") == [made[-1]]
+
+
+class TestFresh:
+    def items(self, *places: int, size: int = 1) -> list[Item]:
+        return [Item("s", place, "x" * size) for place in places]
+
+    def test_what_has_a_gap_is_not_remembered(self) -> None:
+        fresh = Fresh(Room())
+        fresh.learn(self.items(0, 1))
+        assert fresh.extent("s") == 2
+        fresh.learn(self.items(3))
+        assert fresh.extent("s") is None
+        fresh.learn(self.items(0))
+        assert fresh.read("s", 0, 9) is None
+
+    def test_what_is_too_large_is_not_remembered(self) -> None:
+        fresh = Fresh(Room())
+        fresh.learn(self.items(0, size=PIECE + 1))
+        assert fresh.extent("s") is None
+
+    def test_room_is_given_back(self) -> None:
+        room = Room(10)
+        one, other = Fresh(room), Fresh(room)
+        one.learn(self.items(0, size=8))
+        other.learn(self.items(0, size=8))
+        assert (one.extent("s"), other.extent("s")) == (1, None)
+        one.forget()
+        assert room.left == 10
+        assert one.extent("s") is None
+
+    def test_one_value_is_no_item(self) -> None:
+        fresh = Fresh(Room())
+        fresh.learn([Item("s", WHOLE, "v")])
+        assert fresh.read("s", WHOLE, WHOLE + 1) == [(WHOLE, "v")]
+        assert fresh.read("s", 0, 10) == []
+        assert fresh.extent("s") == 0
