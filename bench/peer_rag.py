@@ -23,12 +23,16 @@ def ingest(ctx: Any) -> None:
     import holdfast
     from holdfast.pipelines import rag
 
+    first = os.getpid()
+
     class Cheap:
         name = "harness-256"
         dimension = C.DIM
         window = 256
 
         def embed(self, texts: Sequence[str]) -> Any:
+            if os.getpid() != first:
+                ctx.slots.use(1)  # a slot of its own for the copy of this process
             ctx.slots.tick(len(texts))
             return C.embed_many(list(texts))
 

@@ -10,7 +10,7 @@ from time import monotonic
 
 from holdfast.core.pipeline import Pipeline
 
-QUICK = 0.1
+QUICK = 0.4
 SLOW = 1.0
 """A handful that is worked off quicker is doubled, one that takes longer is halved."""
 IDLE = 0.2

@@ -43,7 +43,7 @@ from holdfast.engine.isolation.talk import (
     Yielded,
 )
 
-CALLS = 100
+CALLS = 500
 """After so many calls a child leaves, so that what libraries leak does not add up."""
 GROWTH = 256 * 1024 * 1024
 """Or when it has grown by so many bytes."""

@@ -10,6 +10,7 @@ SIZE = 100_000
 
 HYPHENATED = re.compile("[\u00ad\ufffe]\n?")
 UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ufffe\uffff]")
+UNFIT_ASCII = bytes(code for code in range(128) if UNFIT.match(chr(code)))
 SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -17,9 +18,10 @@ def clean(text: str) -> str:
     """Gives the text with plain line ends, hyphenated words joined, and without what a store refuses."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if not text.isascii():
-        text = SURROGATE.sub("\ufffd", HYPHENATED.sub("", text))
-    return UNFIT.sub("", text)
+    if text.isascii():
+        plain = text.encode("ascii")
+        return text if len(plain.translate(None, UNFIT_ASCII)) == len(plain) else UNFIT.sub("", text)
+    return UNFIT.sub("", SURROGATE.sub("\ufffd", HYPHENATED.sub("", text)))
 
 
 def in_pages(pieces: Iterable[str]) -> Iterator[str]:
