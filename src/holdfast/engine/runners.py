@@ -36,6 +36,42 @@ Result = tuple[Desk, Event, float]
 """What came back, and how many seconds it took."""
 
 
+class Jobs:
+    """Calls that wait for a thread. Streams that are open come first: what was begun is finished before more is begun.
+
+    So few streams are open at once, and few children, however many documents are in hand.
+    """
+
+    def __init__(self) -> None:
+        self._there: SimpleQueue[None] = SimpleQueue()  # one for each job, whichever it will be
+        self._begun: deque[Job] = deque()
+        self._others: deque[Job | None] = deque()
+
+    def put(self, job: Job | None) -> None:
+        """Adds a job; None lets one thread end."""
+        if job is not None and isinstance(job[1], PullStream) and job[0].stream is not None:
+            self._begun.append(job)
+        else:
+            self._others.append(job)
+        self._there.put(None)
+
+    def get(self) -> Job | None:
+        """Waits for a job."""
+        self._there.get()
+        return self._next()
+
+    def get_nowait(self) -> Job | None:
+        """Gives a job, or raises Empty."""
+        self._there.get_nowait()
+        return self._next()
+
+    def _next(self) -> Job | None:
+        try:
+            return self._begun.popleft()
+        except IndexError:
+            return self._others.popleft()
+
+
 class Runners:
     """Runs calls on threads and on a loop, and hands their results back."""
 
@@ -43,7 +79,7 @@ class Runners:
         self, pipeline: Pipeline, *, threads: int, help_out: Callable[[float], bool], nursery: Nursery | None = None
     ) -> None:
         self._on_loop = {step.name for step in pipeline.steps if step.is_async and step.options.runs_in == "thread"}
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs = Jobs()
         self._results: deque[Result] = deque()
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._help_out = help_out
@@ -94,8 +130,7 @@ class Runners:
         jobs: list[Job] = []
         with suppress(Empty):
             while True:
-                job = self._jobs.get_nowait()
-                if job is not None:
+                if (job := self._jobs.get_nowait()) is not None:
                     jobs.append(job)
         return jobs
 
