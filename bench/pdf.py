@@ -3,9 +3,9 @@
     python bench/pdf.py ../shared/data/pdf-docling            three rounds of each, one after the other
     python bench/pdf.py FOLDER --copies 20 --rounds 5
 
-Only PDFs are taken whose pages all have text of their own: OCR would hide everything else. Each is copied, so that there
-is enough to do. Bare: as many processes as there are cores, each opening PDFs with the same parser and throwing the
-pages away. Pipeline: all of document search, with a checkpoint for every page, and a cheap embedder in place of a model.
+Only PDFs are taken whose pages all have text of their own: OCR would hide everything else. Each is copied, so that
+there is enough to do. Bare: as many processes as there are cores, each opening PDFs with the same parser and throwing
+the pages away. Pipeline: all of document search, with a checkpoint for every page, and a cheap embedder, no model.
 """
 
 from __future__ import annotations

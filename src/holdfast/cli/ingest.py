@@ -22,7 +22,7 @@ from holdfast.engine import api
 from holdfast.engine.budget import Budget
 from holdfast.pipelines.rag.index.choice import STORE
 from holdfast.pipelines.rag.ingest import Looking
-from holdfast.pipelines.rag.library import Library
+from holdfast.pipelines.rag.library import HANDS, Library
 from holdfast.pipelines.rag.metadata import Metadata
 from holdfast.pipelines.rag.reading import warm
 
@@ -33,7 +33,7 @@ from holdfast.pipelines.rag.reading import warm
 @how_to_look
 @click.option("--retry", is_flag=True, help="Try again what failed before.")
 @in_processes
-@how_to_work
+@how_to_work(threads=HANDS, shown="one more than cores")
 @how_to_watch
 @common
 @click.pass_obj

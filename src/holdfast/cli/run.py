@@ -36,7 +36,7 @@ from holdfast.stores.protocol import Store
 @click.argument("documents", nargs=-1)
 @click.option("--batch", help='The batch to submit to ("default" if none is named) and to work on (all).')
 @in_processes
-@how_to_work
+@how_to_work()
 @how_to_watch
 @common
 @click.pass_obj

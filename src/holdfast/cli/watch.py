@@ -27,7 +27,7 @@ from holdfast.engine.report import Report
 from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.index.qdrant.points import QdrantAway
 from holdfast.pipelines.rag.ingest import KINDS, Looking, NothingThere
-from holdfast.pipelines.rag.library import Library
+from holdfast.pipelines.rag.library import HANDS, Library
 from holdfast.pipelines.rag.metadata import Metadata
 from holdfast.pipelines.rag.reading import warm
 from holdfast.pipelines.rag.sources import Missed, source_of
@@ -42,7 +42,7 @@ from holdfast.pipelines.rag.watching import Glance, Watcher
 )
 @how_to_look
 @in_processes
-@how_to_work
+@how_to_work(threads=HANDS, shown="one more than cores")
 @how_to_watch
 @common
 @click.pass_obj

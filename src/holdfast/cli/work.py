@@ -31,7 +31,7 @@ from holdfast.stores.protocol import Store
     "--processes", type=click.IntRange(1), default=1, show_default=True, help="Worker processes; all stop together."
 )
 @click.option("--supervised", is_flag=True, hidden=True, help="Stop when stdin ends: the parent is gone.")
-@how_to_work
+@how_to_work()
 @how_to_watch
 @common
 @click.pass_obj

@@ -61,10 +61,12 @@ in_processes = click.option(
 )
 
 
-def how_to_work(command: Command) -> Command:
-    """Adds the options that say how a worker works."""
+def how_to_work(*, threads: int = 8, shown: str = "8") -> Callable[[Command], Command]:
+    """Adds the options that say how a worker works. `shown` says how many threads there are, on every machine."""
     options = (
-        click.option("--threads", type=click.IntRange(1), default=8, show_default=True, help="Plain bodies at once."),
+        click.option(
+            "--threads", type=click.IntRange(1), default=threads, show_default=shown, help="Plain bodies at once."
+        ),
         click.option(
             "--concurrency",
             type=click.IntRange(1),
@@ -83,9 +85,13 @@ def how_to_work(command: Command) -> Command:
             "--budget", type=Duration(), help="Stop cleanly after this long, such as 15m; work is given back."
         ),
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def worked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -44,6 +45,8 @@ from holdfast.pipelines.rag.watching import Glance
 from holdfast.stores.protocol import Store, Which
 
 SLICE = 2000
+HANDS = 1 + (os.cpu_count() or 1)
+"""How many bodies run at once: one for each core, and one more, for while others wait for children and the disk."""
 
 
 class Library:
@@ -142,6 +145,7 @@ class Library:
         report = Report()
         if self.store.balance(self.collection.name).open:
             warm()
+            how.setdefault("threads", HANDS)
             report = api.drain(self.pipeline, self.store, **how)
         self.settle()
         return report
