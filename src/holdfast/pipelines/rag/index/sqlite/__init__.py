@@ -165,7 +165,7 @@ class SqliteIndex:
             asked |= where.asked()
         hits: list[Hit] = []
         for expression in self._expressions(question, enough=limit):
-            rows = self._db.execute(SQL["by_words"].asking(asked), asked | {"words": expression}).fetchall()
+            rows = self._searched.execute(SQL["by_words"].asking(asked), asked | {"words": expression}).fetchall()
             hits = [Hit(*row) for row in rows]
             if len(hits) == limit or len(asked) == 1:
                 break  # else the rare words may all stand in what was not asked about
@@ -188,13 +188,13 @@ class SqliteIndex:
                 self._vectors[number] = Loaded(number, model.dimension)
             loaded = self._vectors[number]
         if where.names_documents:
-            return loaded.nearest(self._db, vector, limit=limit, among=self.documents(where))
+            return loaded.nearest(self._searched, vector, limit=limit, among=self.documents(where))
         if where.collection:
-            return loaded.nearest(self._db, vector, limit=limit, collection=self._collection(where))
-        return loaded.nearest(self._db, vector, limit=limit)
+            return loaded.nearest(self._searched, vector, limit=limit, collection=self._collection(where))
+        return loaded.nearest(self._searched, vector, limit=limit)
 
     def chunks(self, numbers: Sequence[int]) -> dict[int, Stored]:
-        rows = self._db.execute(SQL["chunks"], {"ids": encode_json(list(numbers))}).fetchall()
+        rows = self._searched.execute(SQL["chunks"], {"ids": encode_json(list(numbers))}).fetchall()
         return {
             number: Stored(Name(*name), kind, title, decode_json(metadata), page, start, end, text)
             for number, *name, kind, title, metadata, page, start, end, text in rows
@@ -264,12 +264,12 @@ class SqliteIndex:
 
     def _occurrences(self, stems: Sequence[str]) -> dict[str, int]:
         """Counts the chunks that words stand in. Of common words that is slow, so it is remembered for a while."""
-        ((now,),) = self._db.execute("select coalesce(max(changed), 0) from rag_document").fetchall()
+        ((now,),) = self._searched.execute("select coalesce(max(changed), 0) from rag_document").fetchall()
         if now > self._common_at + STALE:
             self._common, self._common_at = {}, now
         common = self._common
         asked = [stem for stem in stems if stem not in common]
-        counts = dict(self._db.execute(SQL["occurrences"], {"terms": encode_json(asked)}).fetchall())
+        counts = dict(self._searched.execute(SQL["occurrences"], {"terms": encode_json(asked)}).fetchall())
         common |= {stem: count for stem, count in counts.items() if count > COMMON}
         return counts | {stem: common[stem] for stem in stems if stem in common}
 
@@ -289,11 +289,20 @@ class SqliteIndex:
             address = Path(self._path).resolve().as_uri() + "?mode=ro"
             db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
             db.execute("pragma query_only = on")
-            db.execute("pragma mmap_size = 1073741824")
             mine = self._reading.mine = (os.getpid(), db)
+            self._reading.mapped = False
             with self._lock:
                 self._connections.append(mine)
         return mine[1]
+
+    @property
+    def _searched(self) -> sqlite3.Connection:
+        """The same for searches, which read the file as memory. Who only ingests need not look as large as the file."""
+        db = self._db
+        if not self._reading.mapped:
+            db.execute("pragma mmap_size = 1073741824")
+            self._reading.mapped = True
+        return db
 
 
 def _write(tx: Tx, verb: str, rows: Sequence[Any], *, width: int) -> None:

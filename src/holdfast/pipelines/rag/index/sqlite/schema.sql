@@ -50,6 +50,11 @@ create table if not exists rag_chunk (
 -- The text of chunks, by the number of the chunk.
 create virtual table if not exists rag_words using fts5 (text, title, tokenize = 'porter unicode61 remove_diacritics 2');
 
+-- What is added is merged less often than by default, so that the millionth chunk costs what the first did.
+insert into rag_words (rag_words, rank)
+select 'automerge', 16
+ where not exists (select 1 from rag_words_config where k = 'automerge');
+
 -- How often a word occurs, for questions that begin with the rarest.
 create virtual table if not exists rag_word using fts5vocab (rag_words, row);
 
