@@ -49,6 +49,10 @@ HANDS = 1 + (os.cpu_count() or 1)
 """How many bodies run at once: one for each core, and one more, for while others wait for children and the disk."""
 
 
+WORTH_IT = 100
+"""Documents for which one more process is worth its start."""
+
+
 class Library:
     """One collection: `ingest` takes in what a source has, `search` answers questions.
 
@@ -143,9 +147,10 @@ class Library:
     def drain(self, **how: Unpack[How]) -> Report:
         """Works until nothing of the collection waits any more."""
         report = Report()
-        if self.store.balance(self.collection.name).open:
+        if waiting := self.store.balance(self.collection.name).open:
             warm()
             how.setdefault("threads", HANDS)
+            how["processes"] = min(how.get("processes", 1), 1 + waiting // WORTH_IT)
             report = api.drain(self.pipeline, self.store, **how)
         self.settle()
         return report
