@@ -4,8 +4,9 @@
 
 Every abstract is a text file, title first, ingested and searched with the usual settings, the same for both. Embedding
 takes most of the time: about ten minutes on two cores; with --keep, only once. A document's place is that of its best
-chunk. SciFact: the documents that a claim cites are relevant. Cranfield: grades 1 to 4 are relevant, all alike; the one
-row of each question that is marked -1 is left out, and counted as relevant in a second line.
+chunk. SciFact: the documents that a claim cites are relevant. Cranfield: grades 1 to 4 are relevant, all alike. What is
+marked -1, one document for most questions, is left out in three ways: of the judgements only, so that finding it counts
+as a mistake; of the answers as well, as if it were not in the collection; not at all, it counts as relevant.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ FIELD = re.compile(r"^\.([TABW])\s*$", re.MULTILINE)
 WAYS = {"words": "words", "meaning": "meaning", "both (the default)": None}
 
 Relevant = dict[str, set[str]]
+Judgement = tuple[Relevant, Relevant]
+"""What is relevant to each question, and what does not count."""
+MARKED = 20
+"""How many answers are looked at, so that ten are left without those that do not count."""
 
 
 def main() -> None:
@@ -44,7 +49,7 @@ def main() -> None:
 
 
 def measure(
-    home: Path, name: str, documents: Mapping[str, str], questions: Mapping[str, str], judged: Mapping[str, Relevant]
+    home: Path, name: str, documents: Mapping[str, str], questions: Mapping[str, str], judged: Mapping[str, Judgement]
 ) -> None:
     texts = home / name
     texts.mkdir(parents=True, exist_ok=True)
@@ -57,16 +62,20 @@ def measure(
         print(f"{name}: {library.ingest(str(texts), threads=2)}", flush=True)
         for way, by in WAYS.items():
             ranked = {number: _ranked(library, text, by) for number, text in questions.items()}
-            scores = [f"{reading} {_mean(ranked, relevant):.4f}" for reading, relevant in judged.items()]
+            scores = [f"{reading} {_mean(ranked, *judgement):.4f}" for reading, judgement in judged.items()]
             print(f"  {way:<20} nDCG@10: {'; '.join(scores)}", flush=True)
 
 
 def _ranked(library: rag.Library, question: str, by: str | None) -> list[str]:
-    return [found.key.removesuffix(".txt") for found in library.search(question, limit=10, each=1, by=by)]
+    return [found.key.removesuffix(".txt") for found in library.search(question, limit=MARKED, each=1, by=by)]
 
 
-def _mean(ranked: Mapping[str, list[str]], relevant: Relevant) -> float:
-    return sum(ndcg(ranked[number], wanted) for number, wanted in relevant.items()) / len(relevant)
+def _mean(ranked: Mapping[str, list[str]], relevant: Relevant, ignored: Relevant) -> float:
+    scores = [
+        ndcg([key for key in ranked[number] if key not in ignored.get(number, ())], wanted)
+        for number, wanted in relevant.items()
+    ]
+    return sum(scores) / len(scores)
 
 
 def ndcg(ranked: list[str], relevant: set[str]) -> float:
@@ -74,7 +83,7 @@ def ndcg(ranked: list[str], relevant: set[str]) -> float:
     return gained / sum(1 / math.log2(place + 2) for place in range(min(10, len(relevant))))
 
 
-def scifact() -> tuple[dict[str, str], dict[str, str], dict[str, Relevant]]:
+def scifact() -> tuple[dict[str, str], dict[str, str], dict[str, Judgement]]:
     with (DATA / "scifact" / "corpus.csv").open(newline="") as file:
         documents = {row["doc_id"]: f"{row['title']}\n\n{_sentences(row['abstract'])}" for row in csv.DictReader(file)}
     questions: dict[str, str] = {}
@@ -83,7 +92,7 @@ def scifact() -> tuple[dict[str, str], dict[str, str], dict[str, Relevant]]:
         for row in csv.DictReader(file):
             questions[row["id"]] = row["claim"]
             relevant.setdefault(row["id"], set()).update(re.findall(r"\d+", row["cited_doc_ids"]))
-    return documents, questions, {"cited documents": relevant}
+    return documents, questions, {"cited documents": (relevant, {})}
 
 
 def _sentences(abstract: str) -> str:
@@ -92,7 +101,7 @@ def _sentences(abstract: str) -> str:
     return " ".join(ast.literal_eval(one) for one in quoted)
 
 
-def cranfield() -> tuple[dict[str, str], dict[str, str], dict[str, Relevant]]:
+def cranfield() -> tuple[dict[str, str], dict[str, str], dict[str, Judgement]]:
     folder = DATA / "cranfield"
     documents: dict[str, str] = {}
     for entry in (folder / "cran.all.1400").read_text().removeprefix(".I ").split("\n.I "):
@@ -103,13 +112,15 @@ def cranfield() -> tuple[dict[str, str], dict[str, str], dict[str, Relevant]]:
     entries = (folder / "cran.qry").read_text().split("\n.I ")
     questions = {str(place): entry.split(".W\n", 1)[1].strip() for place, entry in enumerate(entries, 1)}
     without: Relevant = {}
+    marked: Relevant = {}
     with_all: Relevant = {}
     for line in (folder / "cranqrel").read_text().splitlines():
         number, document, grade = line.split()
+        graded = without if int(grade) > 0 else marked
+        graded.setdefault(number, set()).add(document)
         with_all.setdefault(number, set()).add(document)
-        if int(grade) > 0:
-            without.setdefault(number, set()).add(document)
-    return documents, questions, {"grades 1 to 4": without, "and those marked -1": with_all}
+    judged = {"marked -1: a mistake": (without, {}), "left out": (without, marked), "relevant": (with_all, {})}
+    return documents, questions, judged
 
 
 if __name__ == "__main__":

@@ -207,3 +207,18 @@ def test_another_embedder_takes_over_when_all_its_vectors_are_made(library: rag.
 
 def _killed(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_two_processes_make_the_same_index_and_count_together(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(250):
+        (folder / f"{number}.txt").write_text(
+            f"Letter {number}\n\nIt speaks of the buoy number {number} and of the tide."
+        )
+    library = opened(store)
+    report = library.ingest(str(folder), processes=2, threads=1)
+    assert (report.done, report.dead) == (250, 0)
+    assert library.tally["embed"] == 250
+    assert keys(library, "buoy number 77")[0] == "77.txt"
+    assert all(holdfast.verify(library.pipeline, store).findings == [] for _ in range(1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cached_property
@@ -41,6 +40,7 @@ from holdfast.pipelines.rag.pipeline import OverPages, Parts, Split, attached_do
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
 from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search
 from holdfast.pipelines.rag.sources import Source, source_of
+from holdfast.pipelines.rag.tallying import Tally
 from holdfast.pipelines.rag.watching import Glance
 from holdfast.stores.protocol import Store, Which
 
@@ -86,8 +86,8 @@ class Library:
         self._every = every
         self._allow_private = allow_private
         self._searches: dict[tuple[str, str], Search] = {}
-        self.tally: Counter[str] = Counter()
-        """How many pages, chunks and vectors this process made, by step."""
+        self.tally = Tally()
+        """How many pages, chunks and vectors were made here, by step."""
 
     def _opened(self, name: str, settings: Settings | None) -> Collection:
         with self.store.transaction() as tx:

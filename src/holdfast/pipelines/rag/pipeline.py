@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
@@ -22,6 +21,7 @@ from holdfast.pipelines.rag.index import Entry, Index, Model, Name
 from holdfast.pipelines.rag.metadata import metadata_of
 from holdfast.pipelines.rag.model import About, Chunk, Page, marking_the_last
 from holdfast.pipelines.rag.reading import Reader
+from holdfast.pipelines.rag.tallying import Tally
 from holdfast.pipelines.rag.titles import title_of
 
 MEMORY = 1_500_000_000
@@ -58,7 +58,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     at_once: int | None = None
     submit: Callable[[Document, Sequence[str]], object] | None = None
     every: int | timedelta | None = 1
-    tally: Counter[str] = field(default_factory=Counter)
+    tally: Tally = field(default_factory=Tally)
 
 
 def document_search(collection: Collection, parts: Parts) -> Pipeline:
@@ -167,7 +167,7 @@ def _embed(pipeline: Pipeline, parts: Parts, chunks: AnyStep) -> None:
 
     @embed.effect
     def remember(tx: Tx, doc: Document, vectors: Sequence[Vector]) -> None:
-        parts.tally["embed"] += len(vectors)
+        parts.tally.made_vectors(len(vectors))
         index.remember(tx, _model(embedder), {content: vector for content, vector in vectors if vector})
 
 
