@@ -149,6 +149,18 @@ def test_attachments_are_documents_of_their_own(library: rag.Library, folder: Pa
     assert not [key for key in keys(library, "rocks harbour chart fenders") if "eml" in key]
 
 
+def test_a_file_that_is_called_like_an_attachment_is_left_alone(library: rag.Library, folder: Path) -> None:
+    (folder / "C").write_text("The language of kernels.")
+    (folder / "C#").write_text("The language of Windows.")
+    library.ingest(str(folder))
+    (folder / "C").rename(folder / "D")
+    library.ingest(str(folder))
+    assert {"D", "C#"} <= set(keys(library, "the language of windows and kernels"))
+    (folder / "D").unlink()
+    library.ingest(str(folder))
+    assert "C#" in keys(library, "the language of windows")
+
+
 def test_a_first_page_that_is_set_aside_takes_neither_type_nor_attachments_with_it(store: Store, folder: Path) -> None:
     """A step of one's own fails for it, for good, and another loses what is no text: the file itself knows both."""
 

@@ -14,11 +14,11 @@ from holdfast.core.errors import HoldfastError, UnknownDocument
 from holdfast.core.model import NewDocument, Standing
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
+from holdfast.pipelines.rag.carried import CARRIED, is_carried_by
 from holdfast.pipelines.rag.changes import Change, compare
 from holdfast.pipelines.rag.files import Files, content_of
 from holdfast.pipelines.rag.index import Index, Name
 from holdfast.pipelines.rag.metadata import Metadata, describe
-from holdfast.pipelines.rag.pipeline import CARRIED
 from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing
 from holdfast.pipelines.rag.watching import Glance
 from holdfast.stores.protocol import Store
@@ -212,7 +212,7 @@ class Intake:
         after = 0
         while some := self._store.select(place[0], batch=place[1], key=f"{key}{CARRIED}*", after=after):
             after = some[-1]
-            family += [one for one in self._store.look(some) if one.key.startswith(key + CARRIED)]
+            family += [one for one in self._store.look(some) if is_carried_by(one, key)]
         return family
 
     def _name(self, key: str) -> Name:

@@ -19,6 +19,7 @@ from holdfast.engine.report import Report
 from holdfast.engine.settings import How
 from holdfast.engine.stale import stale_groups
 from holdfast.pipelines.rag import metadata
+from holdfast.pipelines.rag.carried import attached_documents
 from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.collections import (
     Collection,
@@ -37,7 +38,7 @@ from holdfast.pipelines.rag.index import Index, Model, Name, Where
 from holdfast.pipelines.rag.index.choice import STORE, Indexes
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.model import DEFAULT
-from holdfast.pipelines.rag.pipeline import OverPages, Parts, Split, attached_documents, document_search
+from holdfast.pipelines.rag.pipeline import OverPages, Parts, Split, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
 from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search
 from holdfast.pipelines.rag.sources import Source, source_of

@@ -11,7 +11,6 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from holdfast.core.document import Document
-from holdfast.core.model import NewDocument
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
@@ -28,8 +27,6 @@ MEMORY = 1_500_000_000
 """Bytes that a parser may take."""
 PATIENCE = timedelta(minutes=3)
 """How long one page may take."""
-CARRIED = "#"
-"""Stands between the key of a message and the name of what it carries."""
 OverPages = Callable[[Document, Page], Page]
 Split = Callable[[str], Iterator[tuple[int, int]]]
 Vector = tuple[bytes, bytes]
@@ -217,14 +214,3 @@ def _entry(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> Entry:
     about = chunks[0].about if chunks else None
     metadata = metadata_of(tx, doc.pipeline, doc.batch) if about else {}
     return Entry(name=_name(doc), version=doc.generation, about=about, metadata=metadata)
-
-
-def attached_documents(doc: Document, names: Sequence[str]) -> list[NewDocument]:
-    """Gives what a message carries as documents of their own: read out of it when their turn comes."""
-    inside: list[int] = doc.payload.get("inside", [])
-    return [
-        NewDocument(
-            f"{doc.key}{CARRIED}{name}", doc.payload | {"inside": [*inside, place], "name": name}, doc.fingerprint
-        )
-        for place, name in enumerate(names)
-    ]
