@@ -149,6 +149,34 @@ def test_attachments_are_documents_of_their_own(library: rag.Library, folder: Pa
     assert not [key for key in keys(library, "rocks harbour chart fenders") if "eml" in key]
 
 
+def test_what_a_message_does_not_carry_any_more_leaves_the_index(
+    library: rag.Library, store: Store, folder: Path
+) -> None:
+    def write(*names: str) -> None:
+        message = EmailMessage()
+        message["Subject"] = "Charts"
+        message.set_content("See the chart.")
+        for name in names:
+            message.add_attachment(f"Of {name}: rocks lie north of the harbour.", filename=name)
+        (folder / "mail.eml").write_bytes(message.as_bytes())
+
+    write("east.txt", "west.txt")
+    (folder / "mail.eml#west.txt.txt").write_text("A file of its own, about rocks in the harbour.")
+    library.ingest(str(folder))
+    write("east.txt")
+    library.ingest(str(folder))
+    assert set(keys(library, "rocks north harbour")) >= {"mail.eml#east.txt", "mail.eml#west.txt.txt"}
+    assert "mail.eml#west.txt" not in keys(library, "rocks north harbour west")
+    write()
+    library.ingest(str(folder))
+    assert "mail.eml#east.txt" not in keys(library, "rocks north harbour east")
+    assert "mail.eml#west.txt.txt" in keys(library, "rocks north harbour east")
+    assert store.balance("documents").open == 0
+    write("east.txt", "west.txt")
+    library.ingest(str(folder))
+    assert set(keys(library, "rocks north harbour")) >= {"mail.eml#east.txt", "mail.eml#west.txt"}
+
+
 def test_a_file_that_is_called_like_an_attachment_is_left_alone(library: rag.Library, folder: Path) -> None:
     (folder / "C").write_text("The language of kernels.")
     (folder / "C#").write_text("The language of Windows.")

@@ -19,7 +19,7 @@ from holdfast.engine.report import Report
 from holdfast.engine.settings import How
 from holdfast.engine.stale import stale_groups
 from holdfast.pipelines.rag import metadata
-from holdfast.pipelines.rag.carried import attached_documents
+from holdfast.pipelines.rag.carried import take_in_carried
 from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.collections import (
     Collection,
@@ -306,6 +306,4 @@ class Library:
         return ServiceReader(AzureReader(), self._allow_private)
 
     def _take_attachments(self, doc: Document, names: Sequence[str]) -> None:
-        """Submits what a message carries. One that is read again names the same, and nothing is taken in twice."""
-        documents = attached_documents(doc, names)
-        api.submit(self.pipeline, self.store, batch=doc.batch, documents=documents)
+        take_in_carried(self.pipeline, self.store, self.indexes.ground, doc, names=names)

@@ -184,9 +184,10 @@ def _index(pipeline: Pipeline, parts: Parts, read: AnyStep, chunks: AnyStep) -> 
 
     @pipeline.step(name="index")
     def publish(doc: Document) -> int:
-        attached = _first(doc, read).attachments
-        if attached and parts.submit is not None:
-            parts.submit(doc, attached)
+        if parts.submit is not None:
+            attached = _first(doc, read).attachments
+            if attached or doc.generation:  # an earlier version may have carried something
+                parts.submit(doc, attached)
         index.publish(_name(doc), model=_model(embedder))
         return doc.reader.extent(chunks.name)
 

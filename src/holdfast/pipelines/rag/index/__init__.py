@@ -173,6 +173,9 @@ class Ground(Index, Protocol):
     def number(self, name: Name) -> int | None:
         """Gives the number of a document."""
 
+    def beginning(self, name: Name) -> list[Name]:
+        """Gives the documents of a source whose keys begin with this one."""
+
     def drawn(self, name: Name, *, model: Model) -> Drawn | None:
         """Gives the version that was chunked last, with the vectors that are known. None: there is none."""
 

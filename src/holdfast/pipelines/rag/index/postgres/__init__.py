@@ -192,6 +192,9 @@ class PostgresIndex:
         rows = self._all(SQL["find"], asdict(name))
         return rows[0][0] if rows else None
 
+    def beginning(self, name: Name) -> list[Name]:
+        return [replace(name, key=key) for (key,) in self._all(SQL["beginning"], asdict(name))]
+
     def drawn(self, name: Name, *, model: Model) -> Drawn | None:
         rows = self._all(SQL["find"], asdict(name))
         if not rows or rows[0][2] is None:

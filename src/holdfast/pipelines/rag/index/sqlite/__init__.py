@@ -215,6 +215,9 @@ class SqliteIndex:
         found = self._db.execute(SQL["find"], asdict(name)).fetchone()
         return found[0] if found else None
 
+    def beginning(self, name: Name) -> list[Name]:
+        return [replace(name, key=key) for (key,) in self._db.execute(SQL["beginning"], asdict(name)).fetchall()]
+
     def drawn(self, name: Name, *, model: Model) -> Drawn | None:
         found = self._db.execute(SQL["find"], asdict(name)).fetchone()
         if found is None or found[2] is None:
