@@ -65,7 +65,7 @@ def ingest(
         counts = Counts(library.pipeline, store, batch=None, hands=how["threads"], nouns=NOUNS)
         counts.items = library.tally
         with showing(asked, counts, limits) as progress:
-            library.make_ready()
+            library.make_ready(processes=how["processes"])
             for source in sources:
                 take_in(library, source, looking, progress)
             if retry:

@@ -75,7 +75,7 @@ def watch(
         with _telling(asked, counts, limits) as progress, stopping_on_signals(limits):
             looker = _Looker(asked, library, looking, progress=progress, limits=limits)
             watchers = [looker.watcher(word) for word in sources]
-            library.make_ready()
+            library.make_ready(processes=how["processes"])
             counts.recount()
             warm()
             with looker.looking(watchers, every) as work:

@@ -35,7 +35,7 @@ from holdfast.pipelines.rag.embedders import Embedder, embedder_named, is_servic
 from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.files import Files
 from holdfast.pipelines.rag.index import Index, Model, Name, Where
-from holdfast.pipelines.rag.index.choice import STORE, Indexes
+from holdfast.pipelines.rag.index.choice import STORE, Indexes, refuse_crew
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.model import DEFAULT
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, Split, document_search
@@ -131,12 +131,13 @@ class Library:
 
         Files that did not change since the last time cost nothing; those that are gone leave the index.
         """
-        self.make_ready()
+        self.make_ready(processes=how.get("processes", 1))
         self.take_in(source, looking)
         return self.drain(**how)
 
-    def make_ready(self) -> None:
+    def make_ready(self, *, processes: int = 1) -> None:
         """Raises at once if nothing could be made searchable; sets documents back that other settings made so."""
+        refuse_crew(self.collection.settings.index, processes)
         if self.collection.settings.index != STORE:
             self.index.reach(self.collection.name, model=self._model)
         self.redo_what_is_stale()
@@ -144,6 +145,7 @@ class Library:
     def drain(self, **how: Unpack[How]) -> Report:
         """Works until nothing of the collection waits any more."""
         report = Report()
+        refuse_crew(self.collection.settings.index, how.get("processes", 1))
         if self.store.balance(self.collection.name).open:
             warm()
             how.setdefault("threads", HANDS)
