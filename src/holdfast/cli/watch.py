@@ -14,7 +14,7 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import BEGINS, NEWS, NOUNS, how_to_look, tell_left_out, told_of
+from holdfast.cli.intake import BEGINS, NEWS, NOUNS, how_to_look, same_look, tell_left_out, told_of
 from holdfast.cli.libraries import loaded_from
 from holdfast.cli.progress import Display, Lines, Progress, showing
 from holdfast.cli.stores import store_that_lasts
@@ -65,8 +65,9 @@ def watch(
     SOURCES are what `holdfast ingest` takes. A file that is still being written is taken in when it came to rest. A
     source that is away, or empty all at once, is told of, and what it had stays in the index.
     """
-    words = ("watch", *sources, *(["--collection", collection] if collection != "documents" else []))
     looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private, metadata=metadata)
+    where = ["--collection", collection] if collection != "documents" else []
+    words = ("watch", *sources, *where, *same_look(looking))
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
         library = Library(store, collection, allow_private=allow_private)
