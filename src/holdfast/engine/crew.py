@@ -54,6 +54,7 @@ class _Mate:
     def __init__(self, work: Callable[[Listener], object], budget: Budget, grace: timedelta) -> None:
         self._budget = budget
         self._patience = grace.total_seconds() + LEAVING
+        self._trouble: BaseException | None = None
         self._line, theirs = Pipe(duplex=False)
         parent = os.getpid()
         flush_output()
@@ -67,7 +68,7 @@ class _Mate:
 
     @contextmanager
     def heard_by(self, hear: Listener) -> Iterator[None]:
-        """Passes on what the copy tells, as long as it lives, and waits for its end."""
+        """Passes on what the copy tells, as long as it lives, and waits for its end. Raises what a listener raised."""
         ear = threading.Thread(target=self._listen, args=(hear,), name="holdfast-crew", daemon=True)
         ear.start()
         try:
@@ -79,16 +80,28 @@ class _Mate:
             self._bury()
             ear.join()
             self._line.close()
+        if self._trouble is not None:
+            raise self._trouble
 
     def _listen(self, hear: Listener) -> None:
         asked = False
         with suppress(EOFError, OSError):
             while True:
                 if self._line.poll(GLANCE):
-                    hear(pickle.loads(self._line.recv_bytes()))  # noqa: S301 - our own copy wrote it
-                elif self._budget.is_over() and not asked:
+                    self._pass_on(self._line.recv_bytes(), hear)
+                if self._budget.is_over() and not asked:
                     asked = True
                     self._send(signal.SIGTERM)
+
+    def _pass_on(self, told: bytes, hear: Listener) -> None:
+        """Tells a listener. When that fails all stop, and the copy is heard out: else it would wait for us for ever."""
+        if self._trouble is not None:
+            return
+        try:
+            hear(pickle.loads(told))  # noqa: S301 - our own copy wrote it
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that works
+            self._trouble = error
+            self._budget.stop("a listener failed")
 
     def _bury(self) -> None:
         """Waits for the end: of the work, or, once it is time to stop, of the copy's patience."""
