@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -148,7 +149,8 @@ class _Looker:
         thread = threading.Thread(target=self._look, args=(watchers, every), name="holdfast-look", daemon=True)
 
         def begin(event: Event) -> None:
-            if isinstance(event, Enlisted) and thread.ident is None:
+            ours = isinstance(event, Enlisted) and event.worker.pid == os.getpid()
+            if ours and thread.ident is None:
                 thread.start()  # not before: the worker forks, and closes what is open in the store
 
         def work(*what: Any, listeners: Sequence[Listener], **how: Any) -> Report:
