@@ -247,3 +247,13 @@ def test_another_embedder_takes_over_when_all_its_vectors_are_made(library: rag.
 
 def _killed(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_a_glob_says_nothing_of_files_that_it_does_not_match(library: rag.Library, folder: Path) -> None:
+    library.ingest(str(folder))
+    assert library.take_in(f"{folder}/*.md").counts == {"unchanged": 1}
+    assert set(keys(library, "tide anchor")) == {"tides.txt", "anchors.md"}
+    (folder / "anchors.md").unlink()
+    assert library.take_in(f"{folder}/*.txt").counts == {"unchanged": 1}
+    assert library.take_in(f"{folder}/*.md").counts == {"deleted": 1}
+    assert keys(library, "tide anchor") == ["tides.txt"]

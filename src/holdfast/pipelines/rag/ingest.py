@@ -19,7 +19,7 @@ from holdfast.pipelines.rag.changes import Change, compare
 from holdfast.pipelines.rag.files import Files, content_of
 from holdfast.pipelines.rag.index import Index, Name
 from holdfast.pipelines.rag.metadata import Metadata, describe
-from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing
+from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing, those_it_is_about
 from holdfast.pipelines.rag.watching import Glance
 from holdfast.stores.protocol import Store
 
@@ -99,7 +99,9 @@ class Intake:
     def changes(self) -> Iterator[Change]:
         """Tells what became of the source's files since the last time. Changes nothing."""
         with self._store.reading() as tx:
-            known = self._files.read(tx)
+            files = self._files.read(tx)
+        is_ours = those_it_is_about(self._source)
+        known = {key: file for key, file in files.items() if is_ours(key)}
         hashed = partial(hash_of, allow_private=self._looking.allow_private)
         changes = compare(self._seen(), known, hashed, looked_at=time.time_ns(), missed=self.missed)
         if self._glance is None or self._glance.seen:
