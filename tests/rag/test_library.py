@@ -257,3 +257,21 @@ def test_a_glob_says_nothing_of_files_that_it_does_not_match(library: rag.Librar
     assert library.take_in(f"{folder}/*.txt").counts == {"unchanged": 1}
     assert library.take_in(f"{folder}/*.md").counts == {"deleted": 1}
     assert keys(library, "tide anchor") == ["tides.txt"]
+
+
+def test_who_searches_by_earlier_settings_does_not_undo_later_ones(
+    library: rag.Library, store: Store, folder: Path
+) -> None:
+    library.ingest(str(folder))
+    second = rag.Library(store, settings=rag.Settings(embedder="hash:32"))
+    second.ingest(str(folder))
+    rag.Library(store, settings=rag.Settings(embedder="hash:16"))
+    assert second.search("spring tide moon", by="meaning"), "its vectors are all there"
+    third = rag.Library(store)
+    assert third.collection.settings.embedder == "hash:16"
+    assert third.search("spring tide moon", by="meaning"), (
+        "its own vectors are not there yet, so others are searched"
+    )
+    third.ingest(str(folder))
+    assert third.search("spring tide moon", by="meaning")
+    assert rag.Library(store).collection.searched is None
