@@ -93,6 +93,7 @@ class Intake:
         self.missed: list[Missed] = []
         self.unreadable: list[Change] = []
         self.counts: Counter[str] = Counter()
+        self._some_carry = True
         self.described = 0
         """How many documents are filtered by other metadata than before."""
 
@@ -140,8 +141,10 @@ class Intake:
             case "touched" | "unchanged":
                 self._keep(change for change in changes if change.now is not self._files.known.get(change.key))
             case "moved":
+                self._look_for_carried()
                 self._rename(changes)
             case "deleted":
+                self._look_for_carried()
                 self._forget(changes)
             case "unreadable":
                 self.unreadable += changes
@@ -204,6 +207,11 @@ class Intake:
                     self._index.forget(tx, self._name(one.key))
                 self._files.forget(tx, [key, *(one.key for one in family if one.key != key)])
 
+    def _look_for_carried(self) -> None:
+        """Sees whether any document of the source carried others: to look for each takes a walk over all documents."""
+        carried = f"*{CARRIED}*"
+        self._some_carry = bool(self._store.select(self._pipeline.name, batch=self._source.root, key=carried, limit=1))
+
     def _family(self, key: str) -> list[Standing]:
         """Finds a document, and those that it carried."""
         place = (self._pipeline.name, self._source.root)
@@ -212,7 +220,9 @@ class Intake:
         except UnknownDocument:
             return []
         after = 0
-        while some := self._store.select(place[0], batch=place[1], key=f"{key}{CARRIED}*", after=after):
+        while self._some_carry and (
+            some := self._store.select(place[0], batch=place[1], key=f"{key}{CARRIED}*", after=after)
+        ):
             after = some[-1]
             family += [one for one in self._store.look(some) if is_carried_by(one, key)]
         return family
