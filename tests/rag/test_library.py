@@ -269,9 +269,7 @@ def test_who_searches_by_earlier_settings_does_not_undo_later_ones(
     assert second.search("spring tide moon", by="meaning"), "its vectors are all there"
     third = rag.Library(store)
     assert third.collection.settings.embedder == "hash:16"
-    assert third.search("spring tide moon", by="meaning"), (
-        "its own vectors are not there yet, so others are searched"
-    )
+    assert third.search("spring tide moon", by="meaning"), "its own vectors are not there yet, so others are searched"
     third.ingest(str(folder))
     assert third.search("spring tide moon", by="meaning")
     assert rag.Library(store).collection.searched is None
