@@ -89,10 +89,25 @@ def test_what_failed_is_told_with_the_command_that_tries_it_again(holdfast: Run,
     assert again.exit_code == 1
 
 
+def test_what_was_left_out_is_left_out_by_the_command_that_tries_again(holdfast: Run, letters: Path) -> None:
+    (letters / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing of use")
+    said = holdfast("ingest", "letters", "--ignore", "*.md", "--flat")
+    assert "again:    holdfast ingest letters --ignore '*.md' --flat --retry" in said.output
+
+
 def test_a_source_that_is_not_there_is_a_sentence(holdfast: Run, letters: Path) -> None:
     said = holdfast("ingest", "lettres")
     assert said.exit_code == 2
     assert "lettres" in said.output
+
+
+def test_an_embedder_that_does_not_exist_is_refused_before_anything_is_made(holdfast: Run, letters: Path) -> None:
+    said = holdfast("collection", "create", "small", "--embedder", "granit")
+    assert said.exit_code == 2
+    assert "there is no embedder 'granit'; there are granite" in said.output
+    assert "small" not in holdfast("collection", "list").output
+    assert holdfast("collection", "configure", "documents", "--embedder", "openai:").exit_code == 2
+    assert holdfast("ingest", "letters").exit_code == 0
 
 
 def test_collections_are_made_shown_changed_and_deleted(holdfast: Run, letters: Path) -> None:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
+from holdfast.cli.watch import _Looker
 from holdfast.core.errors import StoreError
+from holdfast.core.model import Worker
+from holdfast.engine import api
+from holdfast.engine.budget import Budget
+from holdfast.engine.events import Enlisted, Listener
+from holdfast.engine.report import Report
+from holdfast.pipelines.rag.ingest import Looking
 from tests.cli.conftest import Run, Start
 from tests.cli.waiting import PATIENCE, until
 from tests.rag.services.embeddings import OllamaService
@@ -249,3 +260,34 @@ def test_a_source_that_was_never_there_is_refused_at_once(letters: Path, holdfas
     said = holdfast("watch", "lettres")
     assert said.exit_code == 2
     assert "there is no file or folder lettres" in said.output
+
+
+def test_nobody_looks_before_the_first_of_a_crew_has_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy may say that it began while the first still forks, and closes what is open in the store."""
+    looks: list[str] = []
+    limits = Budget()
+
+    class Recorder:
+        def look(self) -> None:
+            looks.append(said[-1])
+            limits.stop("seen enough")
+
+    said: list[str] = []
+
+    def work(*, listeners: Sequence[Listener]) -> Report:
+        for whose, pid in (("a copy", os.getpid() + 1), ("the first", os.getpid())):
+            said.append(whose)
+            for listen in listeners:
+                listen(Enlisted(Worker(1, "w", "here", pid, "", timedelta(0)), "p"))
+            for thread in [one for one in threading.enumerate() if one.name == "holdfast-look"]:
+                thread.join()
+        return Report()
+
+    monkeypatch.setattr(api, "work", work)
+    nothing: Any = None
+    looker = _Looker(nothing, nothing, Looking(), progress=nothing, limits=limits)
+    looker._unsettled = False
+    watchers: Any = [Recorder()]
+    with looker.looking(watchers, timedelta(seconds=1)) as begin:
+        begin(listeners=())
+    assert looks == ["the first"]

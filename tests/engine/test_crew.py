@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -80,6 +81,26 @@ def test_what_a_killed_copy_held_is_done_by_the_rest(bench: Bench, pipeline: hol
     bench.submit(*(str(number) for number in range(10)))
     assert bench.drain(processes=2, threads=1).done == 10
     assert {bench.kept("deadly", str(number))[0] for number in range(10)} == {me}
+
+
+def test_a_listener_that_fails_for_a_copy_ends_the_work_of_all(bench: Bench, pipeline: holdfast.Pipeline) -> None:
+    me = os.getpid()
+    hold = threading.Event()
+
+    @pipeline.step
+    def work(doc: holdfast.Document) -> None:
+        if os.getpid() == me:
+            hold.wait()
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Claimed) and event.worker == "mate-2":
+            hold.set()
+            raise ValueError("nobody writes this down")
+
+    bench.submit(*(str(number) for number in range(3000)))
+    with pytest.raises(ValueError, match="nobody writes this down"):
+        bench.drain(processes=2, threads=1, concurrency=10, name="mate", listeners=[hear])
+    assert {one.crashes for one in bench.store.standings(pipeline.name)} == {0}
 
 
 def test_a_store_in_memory_has_no_crew(pipeline: holdfast.Pipeline) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.core.errors import RetryLater, StoreError
+from holdfast.core.errors import HoldfastError, RetryLater, StoreError
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.index import Name, spaces
 from holdfast.stores.protocol import Store
@@ -88,7 +88,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture(autouse=True)
 def _served(monkeypatch: pytest.MonkeyPatch) -> None:
     client: Any = InTurn()
-    monkeypatch.setattr(server, "server_at", lambda _: ServerPoints(client))
+    monkeypatch.setattr(server, "server_at", lambda _: ServerPoints(lambda: client))
 
 
 @pytest.fixture
@@ -337,6 +337,19 @@ def test_a_second_process_is_told_so_and_no_document_fails(
         assert "only one process" in tidy(store).left[0]
     assert library.ingest(str(folder)).done == 1
     assert keys(library, "ropes of nylon")[0] == "ropes.txt"
+
+
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+def test_several_processes_are_refused_where_only_one_can_have_the_vectors_open(
+    opened: Open, store: Store, folder: Path, points: Path
+) -> None:
+    library = opened(store, f"qdrant:{points}")
+    with pytest.raises(HoldfastError, match="only one process"):
+        library.ingest(str(folder), processes=2)
+    library.take_in(str(folder))
+    with pytest.raises(HoldfastError, match="only one process"):
+        library.drain(processes=2)
+    assert library.ingest(str(folder)).done == 2
 
 
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)

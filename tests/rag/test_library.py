@@ -10,6 +10,7 @@ import pytest
 
 import holdfast
 from holdfast.pipelines import rag
+from holdfast.pipelines.rag.collections import NoSuchCollection
 from holdfast.pipelines.rag.states import standing_of
 from holdfast.stores.protocol import Store
 
@@ -149,6 +150,46 @@ def test_attachments_are_documents_of_their_own(library: rag.Library, folder: Pa
     assert not [key for key in keys(library, "rocks harbour chart fenders") if "eml" in key]
 
 
+def test_what_a_message_does_not_carry_any_more_leaves_the_index(
+    library: rag.Library, store: Store, folder: Path
+) -> None:
+    def write(*names: str) -> None:
+        message = EmailMessage()
+        message["Subject"] = "Charts"
+        message.set_content("See the chart.")
+        for name in names:
+            message.add_attachment(f"Of {name}: rocks lie north of the harbour.", filename=name)
+        (folder / "mail.eml").write_bytes(message.as_bytes())
+
+    write("east.txt", "west.txt")
+    (folder / "mail.eml#west.txt.txt").write_text("A file of its own, about rocks in the harbour.")
+    library.ingest(str(folder))
+    write("east.txt")
+    library.ingest(str(folder))
+    assert set(keys(library, "rocks north harbour")) >= {"mail.eml#east.txt", "mail.eml#west.txt.txt"}
+    assert "mail.eml#west.txt" not in keys(library, "rocks north harbour west")
+    write()
+    library.ingest(str(folder))
+    assert "mail.eml#east.txt" not in keys(library, "rocks north harbour east")
+    assert "mail.eml#west.txt.txt" in keys(library, "rocks north harbour east")
+    assert store.balance("documents").open == 0
+    write("east.txt", "west.txt")
+    library.ingest(str(folder))
+    assert set(keys(library, "rocks north harbour")) >= {"mail.eml#east.txt", "mail.eml#west.txt"}
+
+
+def test_a_file_that_is_called_like_an_attachment_is_left_alone(library: rag.Library, folder: Path) -> None:
+    (folder / "C").write_text("The language of kernels.")
+    (folder / "C#").write_text("The language of Windows.")
+    library.ingest(str(folder))
+    (folder / "C").rename(folder / "D")
+    library.ingest(str(folder))
+    assert {"D", "C#"} <= set(keys(library, "the language of windows and kernels"))
+    (folder / "D").unlink()
+    library.ingest(str(folder))
+    assert "C#" in keys(library, "the language of windows")
+
+
 def test_a_first_page_that_is_set_aside_takes_neither_type_nor_attachments_with_it(store: Store, folder: Path) -> None:
     """A step of one's own fails for it, for good, and another loses what is no text: the file itself knows both."""
 
@@ -222,3 +263,48 @@ def test_two_processes_make_the_same_index_and_count_together(store: Store, tmp_
     assert library.tally["embed"] == 250
     assert keys(library, "buoy number 77")[0] == "77.txt"
     assert holdfast.verify(library.pipeline, store).fine == 250
+
+
+def test_a_glob_says_nothing_of_files_that_it_does_not_match(library: rag.Library, folder: Path) -> None:
+    library.ingest(str(folder))
+    assert library.take_in(f"{folder}/*.md").counts == {"unchanged": 1}
+    assert set(keys(library, "tide anchor")) == {"tides.txt", "anchors.md"}
+    (folder / "anchors.md").unlink()
+    assert library.take_in(f"{folder}/*.txt").counts == {"unchanged": 1}
+    assert library.take_in(f"{folder}/*.md").counts == {"deleted": 1}
+    assert keys(library, "tide anchor") == ["tides.txt"]
+
+
+def test_who_searches_by_earlier_settings_does_not_undo_later_ones(
+    library: rag.Library, store: Store, folder: Path
+) -> None:
+    library.ingest(str(folder))
+    second = rag.Library(store, settings=rag.Settings(embedder="hash:32"))
+    second.ingest(str(folder))
+    rag.Library(store, settings=rag.Settings(embedder="hash:16"))
+    assert second.search("spring tide moon", by="meaning"), "its vectors are all there"
+    third = rag.Library(store)
+    assert third.collection.settings.embedder == "hash:16"
+    assert third.search("spring tide moon", by="meaning"), "its own vectors are not there yet, so others are searched"
+    third.ingest(str(folder))
+    assert third.search("spring tide moon", by="meaning")
+    assert rag.Library(store).collection.searched is None
+
+
+def test_a_collection_that_was_deleted_takes_nothing_in(store: Store, folder: Path) -> None:
+    library, other = opened(store), opened(store)
+    library.take_in(str(folder))
+    other.delete()
+    with pytest.raises(NoSuchCollection, match="there is no collection 'documents'"):
+        library.take_in(str(folder))
+
+
+def test_a_document_whose_collection_is_deleted_under_way_says_so(store: Store, folder: Path) -> None:
+    library = opened(store)
+    library.take_in(str(folder))
+    with store.transaction() as tx:
+        tx.execute("delete from rag_collection")
+    assert library.drain().dead == 2
+    assert {one.reason for one in store.standings("documents")} == {
+        "Reject: its collection 'documents' was deleted meanwhile"
+    }

@@ -14,6 +14,7 @@ from holdfast.cli.libraries import collection_in, collections_of
 from holdfast.cli.stores import store_that_exists, store_that_lasts
 from holdfast.cli.words import count, table
 from holdfast.pipelines.rag.collections import Collection, Settings
+from holdfast.pipelines.rag.embedders import checked
 from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.index.choice import STORE
 from holdfast.pipelines.rag.library import Library
@@ -164,6 +165,8 @@ def _with(settings: Settings, given: dict[str, Any]) -> Settings:
     rate = {name: said.pop(name) for name in ("requests", "tokens") if name in said}
     said["rate"] = Rate(**asdict(settings.rate) | rate)
     try:
+        if "embedder" in said:
+            checked(said["embedder"])
         return replace(settings, **said, splitting=Splitting(**asdict(settings.splitting) | split))
     except ValueError as error:
         raise Trouble(str(error)) from error

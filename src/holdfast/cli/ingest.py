@@ -11,7 +11,7 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import BEGINS, NOUNS, how_to_look, take_in
+from holdfast.cli.intake import BEGINS, NOUNS, how_to_look, same_look, take_in
 from holdfast.cli.libraries import loaded_from
 from holdfast.cli.progress import Progress, showing
 from holdfast.cli.stores import store_that_lasts
@@ -57,15 +57,16 @@ def ingest(
     and MSG with what they carry, PNG, JPEG and TIFF. Files that did not change since the last time cost nothing;
     files that are gone leave the index. Without SOURCES it goes on with what is in the store.
     """
-    words = ("ingest", *sources, *(["--collection", collection] if collection != "documents" else []))
     looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private, metadata=metadata)
+    where = ["--collection", collection] if collection != "documents" else []
+    words = ("ingest", *sources, *where, *same_look(looking))
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
         library = Library(store, collection, allow_private=allow_private)
         counts = Counts(library.pipeline, store, batch=None, hands=how["threads"], nouns=NOUNS)
         counts.items = library.tally
         with showing(asked, counts, limits) as progress:
-            library.make_ready()
+            library.make_ready(processes=how["processes"])
             for source in sources:
                 take_in(library, source, looking, progress)
             if retry:

@@ -45,6 +45,13 @@ def how_to_look(command: Command) -> Command:
     return command
 
 
+def same_look(looking: Looking) -> tuple[str, ...]:
+    """Gives the options with which sources are looked through in the same way. What was said of them stays anyway."""
+    ignore = [word for pattern in looking.ignore for word in ("--ignore", pattern)]
+    flat = () if looking.recursive else ("--flat",)
+    return (*ignore, *flat, *(("--allow-private",) if looking.allow_private else ()))
+
+
 def take_in(library: Library, source: str, looking: Looking, progress: Progress) -> None:
     """Takes a source in, and says what became of its files."""
     counts = progress.counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import BEGINS, NEWS, NOUNS, how_to_look, tell_left_out, told_of
+from holdfast.cli.intake import BEGINS, NEWS, NOUNS, how_to_look, same_look, tell_left_out, told_of
 from holdfast.cli.libraries import loaded_from
 from holdfast.cli.progress import Display, Lines, Progress, showing
 from holdfast.cli.stores import store_that_lasts
@@ -65,8 +66,9 @@ def watch(
     SOURCES are what `holdfast ingest` takes. A file that is still being written is taken in when it came to rest. A
     source that is away, or empty all at once, is told of, and what it had stays in the index.
     """
-    words = ("watch", *sources, *(["--collection", collection] if collection != "documents" else []))
     looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private, metadata=metadata)
+    where = ["--collection", collection] if collection != "documents" else []
+    words = ("watch", *sources, *where, *same_look(looking))
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
         library = Library(store, collection, allow_private=allow_private)
@@ -75,7 +77,7 @@ def watch(
         with _telling(asked, counts, limits) as progress, stopping_on_signals(limits):
             looker = _Looker(asked, library, looking, progress=progress, limits=limits)
             watchers = [looker.watcher(word) for word in sources]
-            library.make_ready()
+            library.make_ready(processes=how["processes"])
             counts.recount()
             warm()
             with looker.looking(watchers, every) as work:
@@ -147,7 +149,8 @@ class _Looker:
         thread = threading.Thread(target=self._look, args=(watchers, every), name="holdfast-look", daemon=True)
 
         def begin(event: Event) -> None:
-            if isinstance(event, Enlisted) and thread.ident is None:
+            ours = isinstance(event, Enlisted) and event.worker.pid == os.getpid()
+            if ours and thread.ident is None:
                 thread.start()  # not before: the worker forks, and closes what is open in the store
 
         def work(*what: Any, listeners: Sequence[Listener], **how: Any) -> Report:

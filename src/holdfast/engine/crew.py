@@ -12,7 +12,7 @@ import pickle
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -42,8 +42,16 @@ def beside(work: Work, *, others: int, hear: Listener, budget: Budget, grace: ti
     """Has so many copies of this process work, until they find nothing more to do or the budget is over."""
     if not hasattr(os, "fork"):
         raise DefinitionError("processes= needs fork(), which this system has not; start several workers instead")
+    mates: list[_Mate] = []
+    try:
+        for number in range(2, others + 2):
+            mates.append(_Mate(partial(work, number), budget, grace, before=mates))
+    except OSError:  # no more processes
+        for mate in mates:
+            mate.end()
+        raise
     with ExitStack() as crew:
-        for mate in [_Mate(partial(work, number), budget, grace) for number in range(2, others + 2)]:
+        for mate in mates:  # the threads that listen come after the last fork
             crew.enter_context(mate.heard_by(hear))
         yield
 
@@ -51,9 +59,12 @@ def beside(work: Work, *, others: int, hear: Listener, budget: Budget, grace: ti
 class _Mate:
     """One copy, and the line on which it tells."""
 
-    def __init__(self, work: Callable[[Listener], object], budget: Budget, grace: timedelta) -> None:
+    def __init__(
+        self, work: Callable[[Listener], object], budget: Budget, grace: timedelta, *, before: Sequence[_Mate]
+    ) -> None:
         self._budget = budget
         self._patience = grace.total_seconds() + LEAVING
+        self._trouble: BaseException | None = None
         self._line, theirs = Pipe(duplex=False)
         parent = os.getpid()
         flush_output()
@@ -61,34 +72,53 @@ class _Mate:
             warnings.simplefilter("ignore", DeprecationWarning)  # the caller may have threads; ours come later
             self._pid = os.fork()
         if not self._pid:
-            self._line.close()
+            for mate in (*before, self):
+                mate._line.close()  # those are for the first of us to hear
             become(_Life, work, budget, theirs, parent)
         theirs.close()
 
     @contextmanager
     def heard_by(self, hear: Listener) -> Iterator[None]:
-        """Passes on what the copy tells, as long as it lives, and waits for its end."""
+        """Passes on what the copy tells, as long as it lives, and waits for its end. Raises what a listener raised."""
         ear = threading.Thread(target=self._listen, args=(hear,), name="holdfast-crew", daemon=True)
         ear.start()
         try:
             yield
         except BaseException:
-            self._send(signal.SIGKILL)  # others take over what it held
+            self._send(signal.SIGKILL)
             raise
         finally:
             self._bury()
             ear.join()
             self._line.close()
+        if self._trouble is not None:
+            raise self._trouble
 
     def _listen(self, hear: Listener) -> None:
         asked = False
         with suppress(EOFError, OSError):
             while True:
                 if self._line.poll(GLANCE):
-                    hear(pickle.loads(self._line.recv_bytes()))  # noqa: S301 - our own copy wrote it
-                elif self._budget.is_over() and not asked:
+                    self._pass_on(self._line.recv_bytes(), hear)
+                if self._budget.is_over() and not asked:
                     asked = True
                     self._send(signal.SIGTERM)
+
+    def _pass_on(self, told: bytes, hear: Listener) -> None:
+        """Tells a listener. When that fails all stop, and the copy is heard out: else it would wait for us for ever."""
+        if self._trouble is not None:
+            return
+        try:
+            hear(pickle.loads(told))  # noqa: S301 - our own copy wrote it
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that works
+            self._trouble = error
+            self._budget.stop("a listener failed")
+
+    def end(self) -> None:
+        """Ends the copy at once: others take over what it held."""
+        self._send(signal.SIGKILL)
+        self._bury()
+        self._line.close()
 
     def _bury(self) -> None:
         """Waits for the end: of the work, or, once it is time to stop, of the copy's patience."""
@@ -99,7 +129,7 @@ class _Mate:
                 deadline = monotonic() + self._patience
             if deadline is not None and monotonic() > deadline:
                 self._send(signal.SIGKILL)
-            sleep(0.001)
+            sleep(0.005)
 
     def _send(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):

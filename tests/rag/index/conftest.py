@@ -49,7 +49,8 @@ def desk_at(url: str, kind: str, folder: Path) -> Iterator[Desk]:
         qdrant_client = pytest.importorskip("qdrant_client")
         from holdfast.pipelines.rag.index.qdrant.server import ServerPoints
 
-        points = ServerPoints(qdrant_client.QdrantClient(":memory:"))
+        client = qdrant_client.QdrantClient(":memory:")
+        points = ServerPoints(lambda: client)
 
     def another() -> Index:
         index: Index = index_of(store)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.pipelines.rag.index import Model, Name, Where
+from holdfast.pipelines.rag.index import Model, Name, Where, index_of
 from holdfast.pipelines.rag.model import About, Chunk
-from tests.rag.index.desk import NOTES, Desk
+from tests.rag.index.desk import NOTES, PAPERS, Desk
 
 OLD = ["heron stands in the water", "heron waits for the fish"]
 NEW = ["heron nests in the reeds", "heron feeds its young", "heron flies at dusk"]
@@ -248,3 +248,12 @@ def test_a_chunk_that_is_gone_is_left_out(desk: Desk) -> None:
     desk.forget("a")
     assert desk.index.chunks([hit.chunk, 12345]) == {}
     assert desk.index.chunks([]) == {}
+
+
+def test_documents_are_found_by_how_their_keys_begin(desk: Desk) -> None:
+    for key in ("mail.eml", "mail.eml#a.txt", "mail.eml#a.txt#b", "mail.emlx", "Mail.eml#a.txt", "mail.eml#ü%_"):
+        desk.ingest(key, "tide")
+    ground = index_of(desk.store)
+    found = {name.key for name in ground.beginning(Name(PAPERS, "/folder", "mail.eml#"))}
+    ground.close()
+    assert found == {"mail.eml#a.txt", "mail.eml#a.txt#b", "mail.eml#ü%_"}

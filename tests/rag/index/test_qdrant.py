@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,13 @@ import pytest
 pytest.importorskip("qdrant_edge")
 pytest.importorskip("qdrant_client")
 
+from qdrant_client import QdrantClient
+
 from holdfast.pipelines.rag.index import Model, Name, index_of, spaces
 from holdfast.pipelines.rag.index.qdrant import QdrantIndex
 from holdfast.pipelines.rag.index.qdrant.edge import EdgePoints
 from holdfast.pipelines.rag.index.qdrant.points import Among, Point, Points, QdrantTrouble
+from holdfast.pipelines.rag.index.qdrant.server import ServerPoints
 from tests.rag.index.conftest import desk_at
 from tests.rag.index.desk import PAPERS, Desk
 
@@ -150,6 +154,48 @@ def test_a_second_process_is_told_that_there_can_be_only_one(tmp_path: Path) -> 
     one.close()
     assert other.count("space", EVERYTHING) == 0
     other.close()
+
+
+def test_a_forked_child_leaves_the_spaces_of_its_parent_alone(tmp_path: Path) -> None:
+    points = EdgePoints(tmp_path)
+    points.prepare("space", 4)
+    assert in_a_child(lambda: points.count("space", EVERYTHING)) == "QdrantAway"
+    assert points.count("space", EVERYTHING) == 0
+    with pytest.raises(QdrantTrouble, match="only one process"):
+        EdgePoints(tmp_path).count("space", EVERYTHING)
+    points.close()
+
+
+def test_a_forked_child_has_a_connection_to_the_server_of_its_own() -> None:
+    made: list[int] = []
+
+    def connect() -> QdrantClient:
+        made.append(os.getpid())
+        return QdrantClient(":memory:")
+
+    points = ServerPoints(connect)
+    points.count("space", EVERYTHING)
+    assert in_a_child(lambda: (points.count("space", EVERYTHING), sorted(set(made)) == sorted(made))[1]) == "True"
+    assert made == [os.getpid()]
+    points.close()
+
+
+def in_a_child(ask: Callable[[], object]) -> str:
+    """Gives what a forked child answers, or the name of its error."""
+    here, there = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            said = str(ask())
+        except Exception as error:
+            said = type(error).__name__
+        os.write(there, said.encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    said = os.read(here, 1000).decode()
+    os.close(here)
+    os.close(there)
+    return said
 
 
 def test_the_engine_finds_the_same_after_it_built_its_index(tmp_path: Path) -> None:

@@ -89,3 +89,21 @@ def test_pictures_are_scaled_to_a_size_that_is_read_well() -> None:
     assert min(ocr.prepared(Image.new("L", (450, 900))).size) == ocr.NARROW + 2 * ocr.MARGIN
     assert min(ocr.prepared(Image.new("L", (5000, 7000))).size) == ocr.WIDE + 2 * ocr.MARGIN
     assert max(ocr.prepared(Image.new("L", (100, 30_000))).size) <= ocr.LONGEST + 2 * ocr.MARGIN
+
+
+@pytest.mark.parametrize(
+    "start", [b"\x89PNG\r\n\x1a\nbroken", b"II*\x00\x08\x00", b"\xff\xd8\xff"], ids=["png", "tiff", "jpeg"]
+)
+def test_a_picture_that_is_none_is_said_to_be_broken_and_nothing_else(tmp_path: Path, start: bytes) -> None:
+    path = tmp_path / "picture"
+    path.write_bytes(start)
+    with pytest.raises(Reject) as refused:
+        page_count(path, "png")
+    assert str(refused.value) == "broken: the picture cannot be opened"
+
+
+def test_a_picture_as_telephones_write_it_is_one_page(tmp_path: Path) -> None:
+    path = tmp_path / "picture.jpg"
+    white = Image.new("RGB", (60, 40), "white")
+    white.save(path, format="MPO", save_all=True, append_images=[white])
+    assert page_count(path, "jpeg") == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.pipelines.rag.sources import Missed, SourceRefused, listing, source_of
+from holdfast.pipelines.rag.sources import Missed, SourceRefused, listing, source_of, those_it_is_about
 
 
 def write(root: Path, *names: str) -> None:
@@ -179,3 +179,18 @@ def test_what_was_missed_is_logged_unless_somebody_asks(tmp_path: Path, caplog: 
     (tmp_path / "nowhere").symlink_to("gone")
     assert list(listing(source_of(str(tmp_path)))) == []
     assert "leads nowhere" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("word", "key", "is_about"),
+    [
+        ("s3://bucket/papers/*.pdf", "s3://bucket/papers/a.pdf", True),
+        ("s3://bucket/papers/*.pdf", "s3://bucket/papers/a.txt", False),
+        ("s3://bucket/papers/*.pdf", "s3://bucket/papers/old/a.pdf", False),
+        ("s3://bucket/papers/**/*.pdf", "s3://bucket/papers/old/a.pdf", True),
+        ("s3://bucket/[1].pdf", "s3://bucket/[1].pdf", True),
+        ("s3://bucket/papers", "s3://bucket/papers/a.txt", True),
+    ],
+)
+def test_a_source_elsewhere_is_about_what_it_matches(word: str, key: str, is_about: bool) -> None:
+    assert those_it_is_about(source_of(word))(key) is is_about

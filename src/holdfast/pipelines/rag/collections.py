@@ -92,7 +92,15 @@ def configure(tx: Tx, collection: Collection) -> None:
 
 
 def swap(tx: Tx, collection: Collection, model: Model) -> None:
-    """From now on the vectors of the collection's own embedder are searched, in its own index. Others are given up."""
+    """From now on the vectors of the collection's own embedder are searched, in its own index. Others are given up.
+
+    If it has other settings by now, nothing happens: their vectors may not be there.
+    """
+    if tx.dialect == "postgresql":
+        run(tx, "select 1 from rag_collection where name = ? for update", collection.name)
+    there = collection_or_none(tx, collection.name)
+    if there is None or there.settings != collection.settings:
+        return
     run(tx, "update rag_collection set searched = null where name = ?", collection.name)
     spaces.abandon(tx, collection.name, but_place=collection.settings.index, but_model=model.name)
 

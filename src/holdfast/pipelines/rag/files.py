@@ -27,6 +27,7 @@ select d.batch, count(*)
  group by d.batch
 """
 _ALL = "select key, size, mtime_ns, hash, looked_at, etag, times from rag_file where collection = ? and source = ?"
+_TIMES = "select times from rag_file where collection = ? and source = ? and key = ?"
 
 
 class Files:
@@ -51,6 +52,11 @@ class Files:
         """Gives the fingerprint of a file: its content, and, if it was gone before, how often."""
         times = self._times.get(known.key, 0)
         return f"{known.hash}+{times}" if times else known.hash
+
+    def times(self, tx: Tx, keys: Iterable[str]) -> list[int]:
+        """Says how often each of some files was gone."""
+        rows = [run(tx, _TIMES, *self._place, key).fetchone() for key in keys]
+        return [row[0] if row else 0 for row in rows]
 
     def keep(self, tx: Tx, files: Iterable[Known]) -> None:
         """Remembers files as they are now."""

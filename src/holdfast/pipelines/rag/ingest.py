@@ -14,12 +14,12 @@ from holdfast.core.errors import HoldfastError, UnknownDocument
 from holdfast.core.model import NewDocument, Standing
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
+from holdfast.pipelines.rag.carried import CARRIED, is_carried_by
 from holdfast.pipelines.rag.changes import Change, compare
 from holdfast.pipelines.rag.files import Files, content_of
 from holdfast.pipelines.rag.index import Index, Name
 from holdfast.pipelines.rag.metadata import Metadata, describe
-from holdfast.pipelines.rag.pipeline import CARRIED
-from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing
+from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing, those_it_is_about
 from holdfast.pipelines.rag.watching import Glance
 from holdfast.stores.protocol import Store
 
@@ -93,13 +93,16 @@ class Intake:
         self.missed: list[Missed] = []
         self.unreadable: list[Change] = []
         self.counts: Counter[str] = Counter()
+        self._some_carry = True
         self.described = 0
         """How many documents are filtered by other metadata than before."""
 
     def changes(self) -> Iterator[Change]:
         """Tells what became of the source's files since the last time. Changes nothing."""
         with self._store.reading() as tx:
-            known = self._files.read(tx)
+            files = self._files.read(tx)
+        is_ours = those_it_is_about(self._source)
+        known = {key: file for key, file in files.items() if is_ours(key)}
         hashed = partial(hash_of, allow_private=self._looking.allow_private)
         changes = compare(self._seen(), known, hashed, looked_at=time.time_ns(), missed=self.missed)
         if self._glance is None or self._glance.seen:
@@ -138,8 +141,10 @@ class Intake:
             case "touched" | "unchanged":
                 self._keep(change for change in changes if change.now is not self._files.known.get(change.key))
             case "moved":
+                self._look_for_carried()
                 self._rename(changes)
             case "deleted":
+                self._look_for_carried()
                 self._forget(changes)
             case "unreadable":
                 self.unreadable += changes
@@ -202,6 +207,11 @@ class Intake:
                     self._index.forget(tx, self._name(one.key))
                 self._files.forget(tx, [key, *(one.key for one in family if one.key != key)])
 
+    def _look_for_carried(self) -> None:
+        """Sees whether any document of the source carried others: to look for each takes a walk over all documents."""
+        carried = f"*{CARRIED}*"
+        self._some_carry = bool(self._store.select(self._pipeline.name, batch=self._source.root, key=carried, limit=1))
+
     def _family(self, key: str) -> list[Standing]:
         """Finds a document, and those that it carried."""
         place = (self._pipeline.name, self._source.root)
@@ -210,9 +220,11 @@ class Intake:
         except UnknownDocument:
             return []
         after = 0
-        while some := self._store.select(place[0], batch=place[1], key=f"{key}{CARRIED}*", after=after):
+        while self._some_carry and (
+            some := self._store.select(place[0], batch=place[1], key=f"{key}{CARRIED}*", after=after)
+        ):
             after = some[-1]
-            family += [one for one in self._store.look(some) if one.key.startswith(key + CARRIED)]
+            family += [one for one in self._store.look(some) if is_carried_by(one, key)]
         return family
 
     def _name(self, key: str) -> Name:

@@ -18,14 +18,17 @@ from holdfast.engine.report import Report
 from holdfast.engine.settings import How
 from holdfast.engine.stale import stale_groups
 from holdfast.pipelines.rag import metadata
+from holdfast.pipelines.rag.carried import take_in_carried
 from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.collections import (
     Collection,
     Settings,
     collection_or_none,
+    collections,
     configure,
     create,
     entries,
+    no_such,
     remove,
     swap,
 )
@@ -33,10 +36,10 @@ from holdfast.pipelines.rag.embedders import Embedder, embedder_named, is_servic
 from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.files import Files
 from holdfast.pipelines.rag.index import Index, Model, Name, Where
-from holdfast.pipelines.rag.index.choice import STORE, Indexes
+from holdfast.pipelines.rag.index.choice import STORE, Indexes, refuse_crew
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.model import DEFAULT
-from holdfast.pipelines.rag.pipeline import OverPages, Parts, Split, attached_documents, document_search
+from holdfast.pipelines.rag.pipeline import OverPages, Parts, Split, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
 from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search
 from holdfast.pipelines.rag.sources import Source, source_of
@@ -134,12 +137,13 @@ class Library:
 
         Files that did not change since the last time cost nothing; those that are gone leave the index.
         """
-        self.make_ready()
+        self.make_ready(processes=how.get("processes", 1))
         self.take_in(source, looking)
         return self.drain(**how)
 
-    def make_ready(self) -> None:
+    def make_ready(self, *, processes: int = 1) -> None:
         """Raises at once if nothing could be made searchable; sets documents back that other settings made so."""
+        refuse_crew(self.collection.settings.index, processes)
         if self.collection.settings.index != STORE:
             self.index.reach(self.collection.name, model=self._model)
         self.redo_what_is_stale()
@@ -147,6 +151,7 @@ class Library:
     def drain(self, **how: Unpack[How]) -> Report:
         """Works until nothing of the collection waits any more."""
         report = Report()
+        refuse_crew(self.collection.settings.index, how.get("processes", 1))
         if waiting := self.store.balance(self.collection.name).open:
             warm()
             how.setdefault("threads", HANDS)
@@ -173,6 +178,7 @@ class Library:
     ) -> Intake:
         """Submits what is new or changed, renames what moved and forgets what is gone. Works on nothing yet."""
         intake = Intake(self.pipeline, self.store, self.index, source_of(source), looking)
+        self._require_the_collection()
         intake.take_in(tell)
         return intake
 
@@ -189,8 +195,16 @@ class Library:
         Raises NothingThere instead of forgetting all that a source had: a disk that is away looks like that.
         """
         intake = Intake(self.pipeline, self.store, self.index, source, looking, glance=glance)
+        self._require_the_collection()
         intake.take_in(tell)
         return intake
+
+    def _require_the_collection(self) -> None:
+        """Raises NoSuchCollection if somebody deleted it meanwhile."""
+        with self.store.reading() as tx:
+            there = [one.name for one in collections(tx)]
+        if self.collection.name not in there:
+            raise no_such(self.collection.name, there)
 
     def redo_what_is_stale(self) -> int:
         """Sets documents back that were made searchable by other settings. Meanwhile searches see what there was."""
@@ -310,6 +324,4 @@ class Library:
         return ServiceReader(AzureReader(), self._allow_private)
 
     def _take_attachments(self, doc: Document, names: Sequence[str]) -> None:
-        """Submits what a message carries. One that is read again names the same, and nothing is taken in twice."""
-        documents = attached_documents(doc, names)
-        api.submit(self.pipeline, self.store, batch=doc.batch, documents=documents)
+        take_in_carried(self.pipeline, self.store, self.indexes.ground, doc, names=names)

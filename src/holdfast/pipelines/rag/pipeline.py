@@ -10,7 +10,6 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from holdfast.core.document import Document
-from holdfast.core.model import NewDocument
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
@@ -28,8 +27,6 @@ MEMORY = 1_500_000_000
 """Bytes that a parser may take."""
 PATIENCE = timedelta(minutes=3)
 """How long one page may take."""
-CARRIED = "#"
-"""Stands between the key of a message and the name of what it carries."""
 OverPages = Callable[[Document, Page], Page]
 Split = Callable[[str], Iterator[tuple[int, int]]]
 Vector = tuple[bytes, bytes]
@@ -187,9 +184,10 @@ def _index(pipeline: Pipeline, parts: Parts, read: AnyStep, chunks: AnyStep) -> 
 
     @pipeline.step(name="index")
     def publish(doc: Document) -> int:
-        attached = _first(doc, read).attachments
-        if attached and parts.submit is not None:
-            parts.submit(doc, attached)
+        if parts.submit is not None:
+            attached = _first(doc, read).attachments
+            if attached or doc.generation:  # an earlier version may have carried something
+                parts.submit(doc, attached)
         index.publish(_name(doc), model=_model(embedder))
         return doc.reader.extent(chunks.name)
 
@@ -217,14 +215,3 @@ def _entry(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> Entry:
     about = chunks[0].about if chunks else None
     metadata = metadata_of(tx, doc.pipeline, doc.batch) if about else {}
     return Entry(name=_name(doc), version=doc.generation, about=about, metadata=metadata)
-
-
-def attached_documents(doc: Document, names: Sequence[str]) -> list[NewDocument]:
-    """Gives what a message carries as documents of their own: read out of it when their turn comes."""
-    inside: list[int] = doc.payload.get("inside", [])
-    return [
-        NewDocument(
-            f"{doc.key}{CARRIED}{name}", doc.payload | {"inside": [*inside, place], "name": name}, doc.fingerprint
-        )
-        for place, name in enumerate(names)
-    ]

@@ -64,34 +64,40 @@ def is_service(spec: str) -> bool:
     return spec.partition(":")[0] in SERVICES
 
 
+def checked(spec: str) -> str:
+    """Gives a spec that names an embedder. Nothing is loaded for it, and no service asked."""
+    kind, _, which = spec.partition(":")
+    if spec == "granite" or (kind == "hash" and (which or "64").isdecimal()) or (is_service(spec) and which):
+        return spec
+    raise ValueError(
+        f"there is no embedder {spec!r}; there are granite, hash:64, openai:MODEL, azure:DEPLOYMENT and ollama:MODEL"
+    )
+
+
 def embedder_named(spec: str = DEFAULT, **settings: Any) -> Embedder:
     """Gives the embedder that a spec such as `granite`, `hash:64` or `ollama:nomic-embed-text` names.
 
     Services are `openai:MODEL`, `azure:DEPLOYMENT` and `ollama:MODEL`; their keys and addresses come from the
     environment, and `settings` are those of their classes.
     """
-    kind, _, which = spec.partition(":")
-    match kind:
-        case "granite" if not which and not settings:
-            return _granite()
-        case "hash" if not settings and (which or "64").isdecimal():
-            from holdfast.pipelines.rag.embedders.hashing import Hashing
+    kind, _, which = checked(spec).partition(":")
+    if is_service(spec):
+        from holdfast.pipelines.rag.embedders import services
+        from holdfast.pipelines.rag.embedders.service import Service
 
-            return Hashing(int(which or "64"))
-        case _ if is_service(spec) and which:
-            from holdfast.pipelines.rag.embedders import services
-            from holdfast.pipelines.rag.embedders.service import Service
+        made: dict[str, type[Service]] = {
+            "openai": services.OpenAI,
+            "azure": services.AzureOpenAI,
+            "ollama": services.Ollama,
+        }
+        return made[kind](which, **settings)
+    if settings:
+        raise ValueError(f"the embedder {spec!r} has no settings")
+    if kind == "granite":
+        return _granite()
+    from holdfast.pipelines.rag.embedders.hashing import Hashing
 
-            made: dict[str, type[Service]] = {
-                "openai": services.OpenAI,
-                "azure": services.AzureOpenAI,
-                "ollama": services.Ollama,
-            }
-            return made[kind](which, **settings)
-    raise ValueError(
-        f"there is no embedder {spec!r}{' with settings' if settings else ''}; there are granite, hash:64, "
-        "openai:MODEL, azure:DEPLOYMENT and ollama:MODEL"
-    )
+    return Hashing(int(which or "64"))
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from holdfast.core.codec import encode_json
+from holdfast.core.errors import Reject
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.model import About, Chunk
 from holdfast.stores.protocol import Store
@@ -155,6 +156,13 @@ class Index(Protocol):
         """Lets go of connections and memory."""
 
 
+def entered(rows: Sequence[tuple[int]], name: Name) -> int:
+    """Gives the number that a document was entered under, or refuses it."""
+    if not rows:
+        raise Reject(f"its collection {name.collection!r} was deleted meanwhile")
+    return rows[0][0]
+
+
 Place = tuple[int, int, int]
 """Where a chunk stands, for ever: the number of its document, its version, and its position in that."""
 
@@ -172,6 +180,9 @@ class Ground(Index, Protocol):
 
     def number(self, name: Name) -> int | None:
         """Gives the number of a document."""
+
+    def beginning(self, name: Name) -> list[Name]:
+        """Gives the documents of a source whose keys begin with this one."""
 
     def drawn(self, name: Name, *, model: Model) -> Drawn | None:
         """Gives the version that was chunked last, with the vectors that are known. None: there is none."""

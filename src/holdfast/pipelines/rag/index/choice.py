@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.core.errors import HoldfastError
 from holdfast.pipelines.rag.index import Index, index_of, spaces
 from holdfast.stores.protocol import Store
 
@@ -28,6 +29,15 @@ def settled(spec: str) -> str:
             "the environment variable QDRANT_API_KEY)"
         )
     return QDRANT + (where.rstrip("/") if _is_server(where) else str(Path(where).expanduser().absolute()))
+
+
+def refuse_crew(spec: str, processes: int) -> None:
+    """Refuses that several processes work where only one can have the vectors open."""
+    if processes > 1 and spec.startswith(QDRANT) and not _is_server(spec.removeprefix(QDRANT)):
+        raise HoldfastError(
+            f"{processes} processes cannot work on vectors in {spec}: Qdrant's engine lets only one process in. Let "
+            "one work, or have them ask a Qdrant server (qdrant:http://HOST:6333)"
+        )
 
 
 class Indexes:

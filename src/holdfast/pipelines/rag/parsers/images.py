@@ -16,7 +16,8 @@ from holdfast.pipelines.rag.ocr import read_text
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-FORMATS = ("PNG", "JPEG", "TIFF", "MPO")
+FORMATS = ("PNG", "JPEG", "TIFF")
+"""Pillow opens MPO, which many telephones write, as a JPEG."""
 BROKEN = (OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError, IndexError)
 """What Pillow raises over files that end early or do not hold what they announce."""
 

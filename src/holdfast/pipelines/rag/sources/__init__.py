@@ -2,7 +2,7 @@
 
 from holdfast.pipelines.rag.sources.fetch import hash_of, local_copy
 from holdfast.pipelines.rag.sources.limits import Limits
-from holdfast.pipelines.rag.sources.listing import listing
+from holdfast.pipelines.rag.sources.listing import listing, those_it_is_about
 from holdfast.pipelines.rag.sources.source import Missed, Seen, Source, SourceRefused, Unreachable, source_of
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "listing",
     "local_copy",
     "source_of",
+    "those_it_is_about",
 ]

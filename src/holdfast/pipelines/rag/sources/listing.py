@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.sources.ignoring import FILE, Ignoring, matcher
@@ -50,6 +50,19 @@ def listing(
     if source.kind == "glob":
         return _matching(source, ignoring, report)
     return walk(source.root, ignoring, report=report, depth=None if recursive else 1)
+
+
+def those_it_is_about(source: Source) -> Callable[[str], bool]:
+    """Gives a way to ask whether a source can have a file of some key.
+
+    A glob says nothing of those that it does not match: that they are not among what it gives does not mean that they
+    are gone.
+    """
+    if not source.pattern:
+        return lambda _: True
+    matches = matcher(source.pattern).fullmatch
+    below = f"{source.root.rstrip('/')}/" if source.kind == "remote" else ""  # keys there are URLs
+    return lambda key: key == source.word or matches(key.removeprefix(below)) is not None
 
 
 def depth_of(pattern: str) -> int | None:

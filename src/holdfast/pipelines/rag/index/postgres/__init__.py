@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from holdfast.core.codec import encode_json
 from holdfast.core.moves import Tx
-from holdfast.pipelines.rag.index import Drawn, Entry, Hit, Model, Name, Place, Stored, Where, plain
+from holdfast.pipelines.rag.index import Drawn, Entry, Hit, Model, Name, Place, Stored, Where, entered, plain
 from holdfast.pipelines.rag.index.postgres.globs import as_regex
 from holdfast.pipelines.rag.index.postgres.schema import SQL, NoPgvector, number_of, prepare
 from holdfast.pipelines.rag.index.postgres.words import Vocabulary, expressions
@@ -65,12 +65,11 @@ class PostgresIndex:
 
     def _enter(self, tx: Tx, entry: Entry) -> int:
         if entry.about is None:
-            document_id: int = self._find(tx, entry.name)[0]
-            return document_id
+            found = self._find(tx, entry.name)
+            return entered([found] if found else [], entry.name)
         coming = encode_json(asdict(entry.about) | {"metadata": entry.metadata, "version": entry.version})
-        entered = asdict(entry.name) | {"coming": _NUL.sub(r"\1\\ufffd", coming)}
-        ((document_id,),) = tx.execute(SQL["enter"], entered).fetchall()
-        return document_id
+        said = asdict(entry.name) | {"coming": _NUL.sub(r"\1\\ufffd", coming)}
+        return entered(tx.execute(SQL["enter"], said).fetchall(), entry.name)
 
     def remember(self, tx: Tx, model: Model, vectors: Mapping[bytes, bytes]) -> None:
         if vectors:
@@ -191,6 +190,9 @@ class PostgresIndex:
     def number(self, name: Name) -> int | None:
         rows = self._all(SQL["find"], asdict(name))
         return rows[0][0] if rows else None
+
+    def beginning(self, name: Name) -> list[Name]:
+        return [replace(name, key=key) for (key,) in self._all(SQL["beginning"], asdict(name))]
 
     def drawn(self, name: Name, *, model: Model) -> Drawn | None:
         rows = self._all(SQL["find"], asdict(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,9 @@ class EdgePoints:
         self._lock = threading.Condition(threading.RLock())
         self._shards: dict[str, EdgeShard] = {}
         self._busy = 0
+        self._of_the_parent: list[dict[str, EdgeShard]] = []
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def prepare(self, space: str, dimension: int) -> None:
         with self._lock:
@@ -152,6 +156,12 @@ class EdgePoints:
         with self._lock:
             self._lock.wait_for(lambda: not self._busy)
             yield
+
+    def _leave_to_parent(self) -> None:
+        """A forked child must not write to its parent's spaces, nor close them: that lets go of the parent's lock."""
+        self._of_the_parent.append(self._shards)
+        self._shards, self._busy = {}, 0
+        self._lock = threading.Condition(threading.RLock())
 
     def _let_go(self) -> None:
         for shard in self._shards.values():

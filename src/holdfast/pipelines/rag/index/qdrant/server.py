@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -27,15 +27,27 @@ def server_at(url: str) -> ServerPoints:
     from qdrant_client import QdrantClient
 
     key = os.environ.get(KEY, "").strip() or None
-    return ServerPoints(QdrantClient(url=url, api_key=key, timeout=PATIENCE, check_compatibility=False))
+    return ServerPoints(lambda: QdrantClient(url=url, api_key=key, timeout=PATIENCE, check_compatibility=False))
 
 
 class ServerPoints:
-    """Points on a server: `ServerPoints(QdrantClient(url=..., api_key=...))`."""
+    """Points on a server: `ServerPoints(lambda: QdrantClient(url=..., api_key=...))`.
 
-    def __init__(self, client: QdrantClient) -> None:
-        self._client = client
+    Each process has a client of its own: two that share a connection get each other's answers. One that was closed is
+    made anew when something is asked again.
+    """
+
+    def __init__(self, connect: Callable[[], QdrantClient]) -> None:
+        self._connect = connect
+        self._connected: tuple[int, QdrantClient] | None = None
         self._there: set[str] = set()
+
+    @property
+    def _client(self) -> QdrantClient:
+        connected = self._connected
+        if connected is None or connected[0] != os.getpid():
+            connected = self._connected = (os.getpid(), self._connect())
+        return connected[1]
 
     def prepare(self, space: str, dimension: int) -> None:
         with _asking():
@@ -105,7 +117,9 @@ class ServerPoints:
             self._there.discard(space)
 
     def close(self) -> None:
-        self._client.close()
+        connected, self._connected = self._connected, None
+        if connected is not None and connected[0] == os.getpid():
+            connected[1].close()
 
     def _is_there(self, space: str) -> bool:
         if space not in self._there and self._client.collection_exists(space):

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.moves import Tx
-from holdfast.pipelines.rag.index import Drawn, Entry, Hit, Model, Name, Place, Stored, Where
+from holdfast.pipelines.rag.index import Drawn, Entry, Hit, Model, Name, Place, Stored, Where, entered
 from holdfast.pipelines.rag.index.sqlite.statements import SQL
 from holdfast.pipelines.rag.index.sqlite.stems import Stems
 from holdfast.pipelines.rag.index.words import match, words_of
@@ -67,11 +67,10 @@ class SqliteIndex:
 
     def _enter(self, tx: Tx, entry: Entry) -> int:
         if entry.about is None:
-            document_id: int = self._find(tx, entry.name)[0]
-            return document_id
+            found = self._find(tx, entry.name)
+            return entered([found] if found else [], entry.name)
         coming = encode_json(asdict(entry.about) | {"metadata": entry.metadata, "version": entry.version})
-        ((document_id,),) = tx.execute(SQL["enter"], asdict(entry.name) | {"coming": coming}).fetchall()
-        return document_id
+        return entered(tx.execute(SQL["enter"], asdict(entry.name) | {"coming": coming}).fetchall(), entry.name)
 
     def remember(self, tx: Tx, model: Model, vectors: Mapping[bytes, bytes]) -> None:
         number = self._number(tx, model)
@@ -214,6 +213,9 @@ class SqliteIndex:
     def number(self, name: Name) -> int | None:
         found = self._db.execute(SQL["find"], asdict(name)).fetchone()
         return found[0] if found else None
+
+    def beginning(self, name: Name) -> list[Name]:
+        return [replace(name, key=key) for (key,) in self._db.execute(SQL["beginning"], asdict(name)).fetchall()]
 
     def drawn(self, name: Name, *, model: Model) -> Drawn | None:
         found = self._db.execute(SQL["find"], asdict(name)).fetchone()

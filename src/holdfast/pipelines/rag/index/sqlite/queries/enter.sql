@@ -1,6 +1,7 @@
 -- A document is entered before its chunks. Nothing of it is seen by that: what it says of itself waits for its version.
+-- Nothing is entered into a collection that is not there any more.
 insert into rag_document (collection_id, source, key, coming, changed)
-values ((select id from rag_collection where name = :collection), :source, :key, :coming, 0)
+select id, :source, :key, :coming, 0 from rag_collection where name = :collection
 on conflict (collection_id, source, key) do update
    set coming = excluded.coming
 returning id
