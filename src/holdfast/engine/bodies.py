@@ -9,7 +9,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any, Protocol, runtime_checkable
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from holdfast.core.codec import Kept, checked_json
 from holdfast.core.decisions import decided_at_gate, decided_at_step
@@ -46,20 +46,32 @@ class StoreReader(Struct):
     store: Store
     plan: Plan
     claim: Claim
-    fresh: Fresh = field(default_factory=lambda: Fresh(Room(0)))
+    fresh: Fresh | None = None
 
     def extent(self, step: str) -> int:
-        known = self.fresh.extent(step)
+        known = self.fresh.extent(step) if self.fresh else None
         return self.store.extent(*self._where(step)) if known is None else known
 
     def read(self, step: str, start: int, stop: int) -> Sequence[tuple[int, Kept]]:
-        known = self.fresh.read(step, start, stop)
+        known = self.fresh.read(step, start, stop) if self.fresh else None
         return self.store.read(*self._where(step), start, stop) if known is None else known
+
+    def learn(self, items: Sequence[Item], room: Room) -> None:
+        """Remembers what was committed just now, if there is room."""
+        if self.fresh is None:
+            self.fresh = Fresh(room)
+        self.fresh.learn(items)
+
+    def forget(self) -> None:
+        """Reads everything from the store from now on."""
+        fresh, self.fresh = self.fresh, None
+        if fresh is not None:
+            fresh.give_back()
 
     def rewound(self, claim: Claim) -> None:
         """What was kept belongs to another generation now."""
         self.claim = claim
-        self.fresh.forget()
+        self.forget()
 
     def decision(self, step: str) -> Decision | None:
         decided = decided_at_gate if step in self.plan.gates else decided_at_step

@@ -14,7 +14,7 @@ from holdfast.core.model import WHOLE, Item
 ROOM = 32 * 1024 * 1024
 """How many characters a worker remembers, of all documents that it holds."""
 PIECE = 256 * 1024
-"""How many of them one step of one document may have."""
+"""How many of them one document may have."""
 
 
 class Room:
@@ -33,61 +33,47 @@ class Fresh:
 
     def __init__(self, room: Room) -> None:
         self._room = room
-        self._steps: dict[str, _Kept | None] = {}  # None: only the store knows
+        self._steps: dict[str, list[Kept] | Kept | None] = {}  # items from the first on, or one value
         self._taken = 0
 
     def learn(self, items: Sequence[Item]) -> None:
         """Remembers what was committed, if everything before it is remembered and there is room."""
-        step = items[0].step
-        known = self._steps.setdefault(step, _Kept())
-        if known is None:
+        first = items[0]
+        if first.position == WHOLE:
+            self._steps[first.step] = first.value if self._takes(len(first.value)) else None
             return
+        known = self._steps.setdefault(first.step, [])
+        if not isinstance(known, list):
+            return  # only the store knows
+        expected = range(len(known), len(known) + len(items))
         size = sum([len(item.value) for item in items])
-        if known.size + size <= PIECE and size <= self._room.left and known.take(items):
-            known.size += size
-            self._room.left -= size
-            self._taken += size
+        if [item.position for item in items] == list(expected) and self._takes(size):
+            known += [item.value for item in items]
         else:
-            self._steps[step] = None
+            self._steps[first.step] = None
 
-    def forget(self) -> None:
-        """Gives the room back. What was remembered is not believed any more."""
+    def give_back(self) -> None:
+        """Gives the room back."""
         self._room.left += self._taken
         self._taken = 0
-        self._steps = {}
 
     def extent(self, step: str) -> int | None:
         """Answers how many items a step kept; None when only the store knows."""
         known = self._steps.get(step)
-        return None if known is None else len(known.items)
+        return None if known is None else len(known) if isinstance(known, list) else 0
 
     def read(self, step: str, start: int, stop: int) -> Sequence[tuple[int, Kept]] | None:
         """Gives the items from start to stop; None when only the store knows."""
         known = self._steps.get(step)
         if known is None:
             return None
-        if start == WHOLE:
-            return known.whole
-        return list(enumerate(known.items[start:stop], start))
+        if isinstance(known, list):
+            return [] if start == WHOLE else list(enumerate(known[start:stop], start))
+        return [(WHOLE, known)] if start == WHOLE else []
 
-
-class _Kept:
-    """All that one step kept: items from the first on, or one value."""
-
-    __slots__ = ("items", "size", "whole")
-
-    def __init__(self) -> None:
-        self.items: list[Kept] = []
-        self.whole: list[tuple[int, Kept]] = []
-        self.size = 0
-
-    def take(self, items: Sequence[Item]) -> bool:
-        """Takes more. Answers False when something before it is missing."""
-        first = items[0].position
-        if first == WHOLE:
-            self.whole = [(WHOLE, items[0].value)]
-            return True
-        if [item.position for item in items] != list(range(len(self.items), len(self.items) + len(items))):
+    def _takes(self, size: int) -> bool:
+        if size > self._room.left or self._taken + size > PIECE:
             return False
-        self.items += [item.value for item in items]
+        self._room.left -= size
+        self._taken += size
         return True

@@ -22,7 +22,7 @@ from holdfast.engine.caretaker import UPKEEP, Caretaker
 from holdfast.engine.doors import Doors
 from holdfast.engine.events import Claimed, Committed, GaveBack, LostClaim, Paced, Reclaimed, Rewound
 from holdfast.engine.events import Event as Said
-from holdfast.engine.fresh import Fresh, Room
+from holdfast.engine.fresh import Room
 from holdfast.engine.hand import InHand, take
 from holdfast.engine.pace import IDLE, Pace
 from holdfast.engine.runners import Result, Runners
@@ -234,7 +234,7 @@ class Rounds:
                     self._let_go(desk)
                     continue
                 if move.items:
-                    desk.reader.fresh.learn(move.items)
+                    desk.reader.learn(move.items, self._room)
             self._tell(desk, answer)
             if not desk.committing:
                 self._tell_events(desk)
@@ -289,7 +289,8 @@ class Rounds:
 
     def _let_go(self, desk: InHand) -> None:
         self._hand.discard(desk)
-        desk.reader.fresh.forget()
+        if desk.reader.fresh is not None:
+            desk.reader.forget()
         self._stopwatch.let_go(desk)
         desk.run_of.close()
         if desk.stream is not None and not desk.calls:
@@ -328,7 +329,7 @@ class Rounds:
         return {one.document_id: found for one, found in zip(begun, self.store.traces(self._plan, begun), strict=True)}
 
     def _hold(self, claim: Claim, traces: Traces | None) -> InHand:
-        reader = StoreReader(self.store, self._plan, claim, Fresh(self._room))
+        reader = StoreReader(self.store, self._plan, claim)
         did = self._steps_done.under(traces)
         desk = take(
             self.pipeline, claim, reader, who=self.me.name, stopping=self.budget.is_over, traces=traces, did=did

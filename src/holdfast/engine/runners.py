@@ -66,10 +66,10 @@ class Jobs:
         return self._next()
 
     def _next(self) -> Job | None:
-        try:
-            return self._begun.popleft()
-        except IndexError:
-            return self._others.popleft()
+        if self._begun:
+            with suppress(IndexError):  # another thread was quicker
+                return self._begun.popleft()
+        return self._others.popleft()
 
 
 class Runners:
