@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -98,3 +99,28 @@ def test_hf_says_so_when_python_is_too_old(tmp_path: Path) -> None:
 def run_hf(folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     words = ["/bin/sh", "hf", "demo"]
     return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="hf is a script for a POSIX shell")
+@pytest.mark.parametrize(
+    ("word", "lock"), [("search", "requirements-rag.lock"), ("status", "requirements-run.lock")], ids=["rag", "run"]
+)
+def test_hf_takes_paths_from_where_people_are(tmp_path: Path, word: str, lock: str) -> None:
+    home, here = tmp_path / "home", tmp_path / "here"
+    commands = home / ".venv" / "bin"
+    commands.mkdir(parents=True)
+    here.mkdir()
+    for name in ("hf", lock, "pyproject.toml"):
+        shutil.copy(ROOT / name, home / name)
+    (commands / "python").symlink_to(sys.executable)
+    (commands / "holdfast").write_text('#!/bin/sh\npwd\necho "$@"\n')
+    (commands / "holdfast").chmod(0o755)
+    files = _both(home / lock, home / "pyproject.toml")
+    installed = subprocess.run(["cksum"], input=files, capture_output=True, check=True)
+    (home / ".venv" / f".hf-{lock}").write_bytes(installed.stdout)
+    done = subprocess.run([home / "hf", word, "notes"], cwd=here, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [str(here), f"{word} notes"]
+
+
+def _both(*files: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in files)
