@@ -198,3 +198,12 @@ def test_an_index_that_there_is_not_is_refused(holdfast: Run, letters: Path) -> 
     said = holdfast("collection", "create", "odd", "--index", "chroma:here")
     assert said.exit_code == 2
     assert "there are store, qdrant:FOLDER" in said.output
+
+
+def test_the_stores_own_files_are_no_documents(letters: Path, holdfast: Run) -> None:
+    beside = ("--store", f"sqlite:///{letters.name}/papers.db")
+    holdfast("collection", "create", "documents", "--embedder", "hash:64", *beside)
+    done = holdfast("ingest", letters.name, *beside)
+    assert (done.exit_code, "dead" in done.output) == (0, False), done.output
+    assert "new" not in holdfast("ingest", letters.name, *beside).output
+    assert "an SQLite database" in holdfast("ingest", f"{letters.name}/papers.db", *beside).output

@@ -15,9 +15,9 @@ from holdfast.cli.asked import Trouble
 from holdfast.cli.pipelines import Loaded, telling_their_errors
 from holdfast.core.model import NewDocument
 from holdfast.engine.api import Submittable, file_mark
+from holdfast.stores import files_of
 
 CACHE = "__pycache__"
-STORE_SUFFIXES = ("", "-wal", "-shm", "-journal", "-turn", "-pen")
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,10 +42,9 @@ def offered(loaded: Loaded) -> Iterator[Submittable]:
         yield from loaded.documents()
 
 
-def own_files(database: Path | None, loaded: Loaded) -> list[Path]:
+def own_files(url: str, loaded: Loaded) -> list[Path]:
     """Gives the files that are never documents: the store's own, and the pipeline's."""
-    files = [] if database is None else [Path(f"{database}{suffix}") for suffix in STORE_SUFFIXES]
-    return [*files, loaded.file] if loaded.file else files
+    return [*files_of(url), loaded.file] if loaded.file else files_of(url)
 
 
 def _refuse_nothing(word: str) -> None:

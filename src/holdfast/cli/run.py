@@ -14,7 +14,7 @@ from holdfast.cli.documents import named, offered, own_files
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.pipelines import Loaded, load
 from holdfast.cli.progress import showing
-from holdfast.cli.stores import batch_to_drain, database_file
+from holdfast.cli.stores import batch_to_drain
 from holdfast.cli.summary import Summary
 from holdfast.cli.working import (
     closed,
@@ -71,7 +71,7 @@ def run(
 
 def _source(asked: Asked, loaded: Loaded, documents: tuple[str, ...]) -> Iterator[api.Submittable] | None:
     if documents:
-        return named(documents, leaving_out=own_files(database_file(asked.store), loaded))
+        return named(documents, leaving_out=own_files(asked.store, loaded))
     return offered(loaded) if loaded.documents else None
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from pathlib import Path
-from urllib.parse import unquote
 
 import click
 
 from holdfast.cli.asked import DEFAULT_STORE, STORE_TROUBLE, Asked, Trouble, shown
 from holdfast.engine.api import opened
-from holdfast.stores import is_fresh
+from holdfast.stores import database_file, is_fresh
 from holdfast.stores.protocol import Store
 
 
@@ -63,12 +61,6 @@ def refuse_missing(asked: Asked, *, made_by: str = "run") -> None:
             f"HOLDFAST_STORE, or make one with `holdfast {made_by}`",
             code=STORE_TROUBLE,
         )
-
-
-def database_file(url: str) -> Path | None:
-    """Gives the file of a SQLite store; None for stores elsewhere."""
-    scheme, _, rest = url.partition(":///")
-    return Path(unquote(rest.partition("?")[0])) if scheme == "sqlite" and rest else None
 
 
 def known_pipeline(store: Store, name: str) -> str:

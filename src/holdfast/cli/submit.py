@@ -8,7 +8,7 @@ import msgspec
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.documents import named, own_files
 from holdfast.cli.pipelines import load
-from holdfast.cli.stores import database_file, store_that_lasts
+from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.working import going_on_later, prepared, words_of
 from holdfast.engine import api
 
@@ -28,6 +28,6 @@ def submit(asked: Asked, *, pipeline: str, documents: tuple[str, ...], batch: st
     loaded = load(pipeline)
     with store_that_lasts(asked) as store, going_on_later(asked, "submit", pipeline):
         prepared(loaded, store)
-        source = named(documents, leaving_out=own_files(database_file(asked.store), loaded))
+        source = named(documents, leaving_out=own_files(asked.store, loaded))
         receipt = api.submit(loaded.pipeline, store, batch=batch, documents=source, priority=priority)
     click.echo(msgspec.json.encode(receipt) if asked.json else words_of(receipt))

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import click
@@ -141,7 +142,8 @@ class _Looker:
                 self._display.say(f"{word}: away, and what it had stays in the index: {missed.why}")
 
         self._first.add(word)
-        return Watcher(source_of(word), look=self._looking.list, report=tell)
+        look = partial(self._looking.list, store=self._library.store)
+        return Watcher(source_of(word), look=look, report=tell)
 
     @contextmanager
     def looking(self, watchers: Sequence[Watcher], every: timedelta) -> Iterator[Callable[..., Report]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec.structs import replace
 
@@ -25,6 +25,7 @@ from holdfast.stores.protocol import Store, Which
 
 if TYPE_CHECKING:
     from holdfast.engine.findings import Verification
+    from holdfast.engine.worker import Worker
 
 SLICE = 1000
 """How many documents are submitted in one transaction."""
@@ -75,7 +76,7 @@ def drain(
 
     The keywords are those of `work`.
     """
-    return _worked("drain", pipeline, store, budget=budget, listeners=listeners, **how)
+    return _worked(lambda worker: worker.drain(), pipeline, store, budget=budget, listeners=listeners, **how)
 
 
 def work(
@@ -97,7 +98,7 @@ def work(
     name         what the worker is called in the journal
     listeners    functions that are called with every event of the engine
     """
-    return _worked("work", pipeline, store, budget=budget, listeners=listeners, **how)
+    return _worked(lambda worker: worker.work(), pipeline, store, budget=budget, listeners=listeners, **how)
 
 
 def verify(
@@ -130,7 +131,7 @@ def verify(
 
 
 def _worked(
-    verb: Literal["drain", "work"],
+    do: Callable[[Worker], Report],
     pipeline: Pipeline,
     store: Store,
     *,
@@ -146,7 +147,7 @@ def _worked(
 
     def work_in_a_copy(number: int, tell: Listener) -> None:
         named = replace(settings, name=f"{settings.name}-{number}")
-        getattr(Worker(pipeline, store, settings=named, budget=limits, listeners=[tell]), verb)()
+        do(Worker(pipeline, store, settings=named, budget=limits, listeners=[tell]))
 
     with ExitStack() as around:
         around.enter_context(stopping_on_signals(limits))
@@ -159,7 +160,7 @@ def _worked(
             around.enter_context(
                 beside(work_in_a_copy, others=others, hear=worker.hear, budget=limits, grace=settings.grace)
             )
-        getattr(worker, verb)()
+        do(worker)
     return worker.report()
 
 

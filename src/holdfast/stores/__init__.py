@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from holdfast.core.errors import StoreError
 from holdfast.stores.protocol import Clock, Store
+
+SUFFIXES = ("", "-wal", "-shm", "-journal", "-turn", "-pen")
 
 
 def open_store(url: str, *, clock: Clock | None = None) -> Store:
@@ -27,6 +31,18 @@ def open_store(url: str, *, clock: Clock | None = None) -> Store:
     raise StoreError(
         f"no store is called {url!r}; a store's URL is sqlite:///path.db, postgresql://user@host/name or memory://"
     )
+
+
+def database_file(url: str) -> Path | None:
+    """Gives the file of a SQLite store; None for stores elsewhere."""
+    scheme, _, rest = url.partition(":///")
+    return Path(unquote(rest.partition("?")[0])) if scheme == "sqlite" and rest else None
+
+
+def files_of(url: str) -> list[Path]:
+    """Gives the files that a store keeps beside each other, which are nobody's documents."""
+    database = database_file(url)
+    return [] if database is None else [Path(f"{database}{suffix}").absolute() for suffix in SUFFIXES]
 
 
 def is_fresh(url: str) -> bool:

@@ -21,6 +21,7 @@ from holdfast.pipelines.rag.index import Index, Name
 from holdfast.pipelines.rag.metadata import Metadata, describe
 from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing, those_it_is_about
 from holdfast.pipelines.rag.watching import Glance
+from holdfast.stores import files_of
 from holdfast.stores.protocol import Store
 
 SLICE = 500
@@ -44,15 +45,17 @@ class Looking(Struct, frozen=True, kw_only=True):
     allow_private: bool = False
     metadata: Metadata | None = None
 
-    def list(self, source: Source, *, report: Callable[[Missed], None]) -> Iterator[Seen]:
-        """Gives the files of a source, as `listing` does."""
-        return listing(
+    def list(self, source: Source, *, store: Store, report: Callable[[Missed], None]) -> Iterator[Seen]:
+        """Gives the files of a source, as `listing` does, without the store's own, unless one was named itself."""
+        own = {str(path) for path in files_of(store.url)} if source.kind != "file" else set()
+        files = listing(
             source,
             ignore=self.ignore,
             recursive=self.recursive,
             allow_private=self.allow_private,
             report=report,
         )
+        return (seen for seen in files if seen.location not in own) if own else files
 
 
 AS_USUAL = Looking()
@@ -113,7 +116,7 @@ class Intake:
 
     def _seen(self) -> Iterable[Seen]:
         if self._glance is None:
-            return self._looking.list(self._source, report=self.missed.append)
+            return self._looking.list(self._source, store=self._store, report=self.missed.append)
         self.missed += self._glance.missed
         return self._glance.seen
 
