@@ -73,6 +73,11 @@ def test_stars_stay_between_slashes_and_escapes_are_plain() -> None:
     assert Ignoring([r"\!odd", r"\#odd"]).hides("!odd", "!odd")
 
 
+def test_what_is_in_a_folder_is_not_the_folder() -> None:
+    assert Ignoring(["a", "!a/*"]).hides_below("a/x")
+    assert not Ignoring(["a/*"]).hides("a/", "a/")
+
+
 PARTS = st.text(alphabet="ab*?.", min_size=1, max_size=4).filter(lambda part: "**" not in part and part.strip("."))
 NAMES = st.text(alphabet="abc", min_size=1, max_size=3)
 LINES = st.builds(

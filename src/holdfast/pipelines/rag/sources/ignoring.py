@@ -125,6 +125,8 @@ def _part(part: str) -> str:
     if not others:
         return first
     *middle, last = others
+    if not (first or last or any(middle)):
+        return "[^/]+"  # nothing but stars: a/* is what is in the folder, not the folder itself
     return first + "".join(f"(?>[^/]*?{fixed})" for fixed in middle if fixed) + "[^/]*" + last
 
 
