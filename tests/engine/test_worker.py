@@ -17,8 +17,9 @@ import pytest
 
 import holdfast
 from holdfast.core.errors import PlanRefused
-from holdfast.core.model import Checkpoint
+from holdfast.core.model import Checkpoint, Plan
 from holdfast.core.moves import Move
+from holdfast.engine import rounds
 from holdfast.engine.caretaker import Caretaker
 from holdfast.engine.events import Committed, LostClaim
 from holdfast.engine.hosts import born, this_host
@@ -278,6 +279,34 @@ def test_a_suspect_is_worked_on_alone(pipeline: holdfast.Pipeline, bench: Bench)
         db.execute("update hf_document set crashes = 2 where key = 'suspect'")
     assert bench.drain().done == 6
     assert beside == [1]
+
+
+def test_a_suspect_is_alone_for_as_long_as_it_takes(
+    pipeline: holdfast.Pipeline, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    looks, enough = [0], threading.Event()
+    look = bench.store.suspects_due
+
+    def counted(plan: Plan, *, batch: str | None = None) -> bool:
+        looks[0] += 1
+        if looks[0] > 4:
+            enough.set()
+        return look(plan, batch=batch)
+
+    @pipeline.step
+    def read(doc: holdfast.Document) -> None:
+        if doc.key == "suspect":
+            assert enough.wait(timeout=30), "the worker does not look after others while the suspect runs"
+        begun.append(doc.key)
+
+    bench.submit("suspect", *[f"d{n}" for n in range(5)])
+    with bench.store._db.writing() as db:  # type: ignore[attr-defined]
+        db.execute("update hf_document set crashes = 2 where key = 'suspect'")
+    monkeypatch.setattr(rounds, "UPKEEP", 0.01)
+    monkeypatch.setattr(bench.store, "suspects_due", counted)
+    assert bench.drain().done == 6
+    assert begun[0] == "suspect"
 
 
 def test_a_suspect_in_another_batch_disturbs_nobody(pipeline: holdfast.Pipeline, bench: Bench) -> None:

@@ -62,6 +62,7 @@ class Rounds:
         self._stopwatch = Stopwatch()
         self._room = Room()
         self._hand: set[InHand] = set()
+        self._suspect: InHand | None = None
         self._jobs: list[tuple[Desk, Call]] = []
         self._group: list[tuple[InHand, Move]] = []
         self._endings: list[Ending] = []
@@ -95,9 +96,10 @@ class Rounds:
             self._give_back()
         self._start_jobs()
 
-    def look_again(self) -> None:
-        """Learns that there may be work again."""
+    def look_again(self, *, is_due: bool) -> None:
+        """Learns that there may be work again. What was due all along, and not given to us, may be a suspect."""
         self._pace.look_again()
+        self._caretaker.suspects |= is_due
 
     def lose_everything(self) -> None:
         """Forgets what is in hand: it is others' now."""
@@ -245,8 +247,7 @@ class Rounds:
 
     def _exchange(self, moves: Sequence[Move]) -> Exchanged:
         staying = len(self._hand) - sum(move.state != "running" for move in moves)
-        alone = self.budget.is_over() or self._caretaker.suspects
-        wanted = 0 if alone else self._pace.wanted(staying)
+        wanted = 0 if self.budget.is_over() or self._is_alone else self._pace.wanted(staying)
         if not wanted:
             return self.store.commit(self._plan, moves), []
         answers, claims = self.store.exchange(self._plan, moves, self.me, limit=wanted, **self._scope)
@@ -289,6 +290,8 @@ class Rounds:
 
     def _let_go(self, desk: InHand) -> None:
         self._hand.discard(desk)
+        if desk is self._suspect:
+            self._suspect = None
         if desk.reader.fresh is not None:
             desk.reader.forget()
         self._stopwatch.let_go(desk)
@@ -298,29 +301,35 @@ class Rounds:
 
     # claiming
 
+    @property
+    def _is_alone(self) -> bool:
+        """Whether nothing may be taken beside what is in hand, if anything is."""
+        return self._caretaker.suspects or self._suspect is not None
+
     def _take_in_hand(self) -> None:
-        if self._caretaker.suspects:
+        if self._caretaker.suspects and not self._hand:
             self._take_a_suspect()
-        elif wanted := self._pace.wanted(len(self._hand)):
+        if not self._is_alone and (wanted := self._pace.wanted(len(self._hand))):
             claims = self.store.claim(self._plan, self.me, limit=wanted, **self._scope)
             self._pace.claimed(len(claims), wanted)
             self._begin(claims)
 
     def _take_a_suspect(self) -> None:
         """A document that crashed its workers is worked on while nothing else is in hand."""
-        if self._hand:
-            return
         claims = self.store.claim_suspect(self._plan, self.me, **self._scope)
         self._caretaker.suspects = bool(claims)
-        self._begin(claims)
+        for desk in self._begin(claims):
+            self._suspect = desk if desk in self._hand else None  # it may be given back at once
 
-    def _begin(self, claims: Sequence[Claim]) -> None:
+    def _begin(self, claims: Sequence[Claim]) -> Sequence[InHand]:
         if not claims:
-            return
+            return ()
         self._say(Claimed(claims, **self._by))
         traces = self._traces([claim for claim in claims if claim.checkpoint.moves])
-        for desk in [self._hold(claim, traces.get(claim.document_id)) for claim in claims]:
+        begun = [self._hold(claim, traces.get(claim.document_id)) for claim in claims]
+        for desk in begun:
             self._tell(desk, None)
+        return begun
 
     def _traces(self, begun: Sequence[Claim]) -> dict[int, Traces]:
         """Finds what is kept for documents that are taken up in the middle, for all of them at once."""

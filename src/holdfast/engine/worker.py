@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -170,7 +171,7 @@ class Worker:
         least = 10 * (monotonic() - began)  # in a long queue of others even looking costs something
         wait = IDLE if due is None else min(max(due.total_seconds(), 0.001), IDLE)
         self._runners.wait(min(max(wait, least), self.budget.remaining))
-        self._rounds.look_again()
+        self._rounds.look_again(is_due=due is not None and due <= timedelta(0))
         return True
 
     def _patience(self) -> float:
