@@ -4,10 +4,11 @@ BIN := .venv/bin
 UV ?= uv
 SECONDS ?= 600
 DOCUMENTS ?= 200000
+STORE ?= memory
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format docs lock bench crash soak kills clean
+.PHONY: help setup demo test lint types format docs lock bench crash soak kills simulate mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -53,6 +54,12 @@ soak: setup ## ten minutes of kills, restarts and decisions on 200,000 documents
 
 kills: setup ## ingest PDFs, killed 40 times, and compare with an undisturbed run (FOLDER=)
 	$(BIN)/python -m tests.rag.kills $(FOLDER) --kills 40
+
+simulate: setup ## look for a schedule that breaks a promise (SECONDS=, STORE=memory or sqlite, ARGS=)
+	$(BIN)/python -m holdfast.testing.simulation --store $(STORE) --seconds $(SECONDS) $(ARGS)
+
+mutants: setup ## make every deliberate mistake, and count the schedules until it is found (minutes)
+	$(BIN)/python -m tests.simulation --report docs/evidence/mutants.json
 
 clean: ## remove caches and the demo's database; .venv stays
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis dist demo.db demo.db-*

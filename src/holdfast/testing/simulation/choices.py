@@ -1,0 +1,45 @@
+"""Choices: everything that chance decides in a schedule, as a list of small numbers.
+
+The list is the schedule: played again it gives the same events, and one that fails is shrunk by making the list
+shorter and its numbers smaller. 0 is always the choice by which nothing unusual happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+
+class Choices:
+    """Draws from a seed, or plays a list again; past the end of a list, nothing unusual happens."""
+
+    __slots__ = ("_limit", "_play", "_random", "taken")
+
+    def __init__(self, seed: int = 0, *, play: Sequence[int] | None = None) -> None:
+        self.taken: list[int] = []
+        self._play = play
+        self._limit = 0 if play is None else len(play)
+        self._random = Random(seed).random  # noqa: S311 - a schedule has to come again
+
+    @property
+    def are_over(self) -> bool:
+        """Whether a list that is played is at its end."""
+        return self._play is not None and len(self.taken) > self._limit
+
+    def one_of(self, count: int) -> int:
+        """Chooses a number below `count`."""
+        if self._play is None:
+            chosen = int(self._random() * count)
+        else:
+            place = len(self.taken)
+            chosen = min(self._play[place], count - 1) if place < self._limit else 0
+        self.taken.append(chosen)
+        return chosen
+
+    def happens(self, chance: float) -> bool:
+        """Chooses whether something unusual happens."""
+        if self._play is None:
+            chosen = self._random() < chance
+            self.taken.append(chosen)
+            return chosen
+        return self.one_of(2) == 1

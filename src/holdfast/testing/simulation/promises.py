@@ -1,0 +1,323 @@
+"""The promises, looked at after every transaction: what changed must be what may change, and nothing else did.
+
+What is known here is the books before and after, the effects that were written, and who asked for what. Nothing of the
+engine is asked: a cursor is read as the documentation says, and who holds what is read from the books.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from holdfast.testing.simulation.books import Books, Seen, Wrote
+from holdfast.testing.simulation.machine import Machine, Process
+from holdfast.testing.simulation.stage import ATTEMPTS, CRASHES, LIMIT, ORDER, UNKEPT, places
+from holdfast.testing.simulation.stores import Call
+
+MOVES = ("commit", "exchange")
+CLAIM = ("claim", "claim_suspect", "exchange")
+BEGIN_ANEW = ("rewind", "rewind_to", "submit", "declare")
+TURNS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("waiting", "running"): CLAIM,
+    ("waiting", "paused"): ("pause",),
+    ("waiting", "cancelled"): ("cancel",),
+    ("running", "waiting"): ("give_back", "retire", "surrender", "reclaim"),
+    ("running", "paused"): (*MOVES, "give_back", "pause", "reclaim"),
+    ("running", "done"): MOVES,
+    ("running", "dead"): ("give_back", "reclaim"),
+    ("running", "cancelled"): ("cancel",),
+    ("paused", "waiting"): ("resume", "wake"),
+    ("paused", "done"): ("resume",),
+    ("paused", "dead"): ("reject",),
+    ("paused", "cancelled"): ("cancel",),
+    ("dead", "waiting"): ("redrive",),
+}
+"""Which verbs turn documents from one state into another, without a new generation."""
+SUSPECT = 2
+LEASE = timedelta(seconds=2.4)
+
+
+class Violation(Exception):
+    """A promise was broken."""
+
+
+class Promises:
+    """Remembers the books as they were, and compares."""
+
+    def __init__(self, machine: Machine, books: Books, *, is_incurable: Callable[[Seen], bool]) -> None:
+        self._machine = machine
+        self._books = books
+        self._is_incurable = is_incurable
+        self._now = machine.clock()
+        self._before: dict[int, Seen] = {}
+        self._effects: set[tuple[Any, ...]] = set()
+        self._holders: dict[int, Process] = {}
+        self._failures: Counter[int] = Counter()
+        self._losses: Counter[int] = Counter()
+        self.acknowledged: set[str] = set()
+        self.claims_come_twice = False
+        """Whether a worker may hold, by the books, what it never heard of."""
+        self.states: set[int] = set()
+        self.broken: Violation | None = None
+
+    # what others tell
+
+    def enlisted(self, worker_id: int, process: Process) -> None:
+        """Learns which process a worker is."""
+        self._holders[worker_id] = process
+
+    def say(self, broken: str) -> None:
+        """Notes that a promise was broken. Only the first is told: what follows may follow from it."""
+        self.broken = self.broken or Violation(broken)
+
+    def holding(self, process: Process, key: str) -> tuple[str, int] | None:
+        """Answers under which fence a process holds a document; None when it is another's."""
+        held = [seen for seen in self._before.values() if seen.key == key and seen.state == "running"]
+        return next(((key, seen.fence) for seen in held if self._process(seen) is process), None)
+
+    def holds(self, process: Process, key: str, generation: int) -> bool:
+        """Answers whether a process holds this generation of a document."""
+        held = self.holding(process, key)
+        return any((seen.key, seen.fence) == held and seen.generation == generation for seen in self.seen)
+
+    def inside(self, step: str, bodies: Sequence[tuple[Process, tuple[str, int] | None]]) -> None:
+        """Looks at the bodies that run in a step that only so many may be in; what was lost since does not count."""
+        really = {held for process, held in bodies if held and self.holding(process, held[0]) == held}
+        if len(really) > LIMIT:
+            self.say(f"{sorted(really)} are in {step} at once, where only {LIMIT} may be")
+
+    @property
+    def seen(self) -> Iterable[Seen]:
+        """Every document, as it was seen last."""
+        return self._before.values()
+
+    # what is looked at
+
+    def look(self, call: Call | None) -> None:
+        """Looks at what a transaction changed."""
+        self._now = self._machine.clock()  # of whoever asked
+        current, self._machine.current = self._machine.current, None
+        try:
+            self._look(call)
+        finally:
+            self._machine.current = current
+
+    def _look(self, call: Call | None) -> None:
+        if self.broken:
+            return
+        before, now = self._before, self._books.documents()
+        wrote = self._books.new_effects()
+        verb = call.verb if call else ""
+        changed = [(before.get(number), seen) for number, seen in now.items() if before.get(number) is not seen]
+        self._before = now
+        if changed:
+            self.states.add(hash(tuple([_state(seen) for seen in now.values()])))
+        if len(before) > len(now):
+            self.say(f"{before.keys() - now.keys()} disappeared")
+        if (expected := self._books.expected()) != len(now):
+            self.say(f"{expected} documents are expected and {len(now)} are there")
+        self._look_at_effects(verb, changed, wrote)
+        for was, seen in changed:
+            if was is None:
+                self._may_begin(verb, seen)
+            else:
+                self._look_at(call, was, seen)
+        if verb in CLAIM and not self.claims_come_twice:
+            self._suspects_are_alone(now)
+
+    def _may_begin(self, verb: str, seen: Seen) -> None:
+        if verb != "submit" or (seen.state, seen.moves, seen.generation, seen.cursor) != ("waiting", 0, 0, None):
+            self.say(f"{seen} began by {verb or 'nobody'}")
+
+    def _look_at(self, call: Call | None, was: Seen, now: Seen) -> None:
+        verb = call.verb if call else ""
+        if now.fence < was.fence or now.moves < was.moves or now.generation < was.generation:
+            self.say(f"{verb} took back fence, moves or generation: {was} became {now}")
+        if now.state == "running" and now.attempts < 1:
+            self.say(f"{verb} let {now.key} run without counting the attempt")
+        if now.generation > was.generation:
+            self._began_anew(verb, was, now)
+        elif (was.step, was.cursor) != (now.step, now.cursor):
+            self._moved(call, verb, was, now)
+        if was.state != now.state:
+            self._turned(call, verb, was, now)
+        if now.state == "running" and (was.state != "running" or was.worker_id != now.worker_id):
+            self._claimed(verb, was, now)
+
+    # effects
+
+    def _look_at_effects(self, verb: str, changed: Sequence[tuple[Seen | None, Seen]], wrote: Sequence[Wrote]) -> None:
+        due: dict[tuple[Any, ...], Seen] = {}
+        for was, now in changed:
+            if was is not None and verb in MOVES and was.generation == now.generation:
+                due |= {(now.key, now.generation, step, place): now for step, place in _newly_done(was, now)}
+        for row in wrote:
+            place = row[:4]
+            if place in self._effects:
+                self.say(f"the effect of {place} was written twice, the second time by {verb or 'nobody'}")
+            elif place not in due:
+                self.say(f"the effect of {place} was written by {verb or 'nobody'}, and no checkpoint says so")
+            elif row.value != f"{row.key} {due[place].version}":
+                self.say(f"the effect of {place} is {row.value!r}, and the document's version {due[place].version}")
+            self._effects.add(place)
+        lacking = due.keys() - {row[:4] for row in wrote}
+        if lacking:
+            self.say(f"the checkpoint says that {sorted(lacking)} was done, and its effect was not written")
+        for (_, generation, step, place), now in due.items():
+            if step in UNKEPT:
+                continue
+            kept = self._books.kept(now.id, generation, step)
+            if place not in kept and -1 not in kept:
+                self.say(f"the checkpoint says that {step} {place} of {now.key} was done, and nothing of it is kept")
+
+    # checkpoints
+
+    def _moved(self, call: Call | None, verb: str, was: Seen, now: Seen) -> None:
+        if was.step is None:
+            self.say(f"{verb} moved {was.key}, which was done, without a new generation")
+            return
+        if verb == "resume" and was.step == "look" and not was.on_hold and _rank(now.step) > _rank("look"):
+            return
+        if verb not in MOVES:
+            self.say(f"{verb or 'nobody'} moved {was.key} from {was.step} {was.cursor} to {now.step} {now.cursor}")
+            return
+        if _rank(now.step) < _rank(was.step):
+            self.say(f"{was.key} went back from {was.step} to {now.step}")
+        elif now.step == was.step and not _covered(was) <= _covered(now):
+            self.say(f"{was.key} went back inside {was.step}, from {was.cursor} to {now.cursor}")
+        elif was.step == "look":
+            self.say(f"{was.key} went past its gate, and nobody decided")
+        if now.moves != was.moves + 1:
+            self.say(f"{was.key} made one move and counts {now.moves - was.moves}")
+        self._was_the_holder(call, was)
+        self._failures[was.id] = self._losses[was.id] = 0
+
+    def _was_the_holder(self, call: Call | None, was: Seen) -> None:
+        assert call is not None
+        if was.state != "running":
+            self.say(f"{call.process} moved {was.key}, which was {was.state}")
+            return
+        moves = [move for move in call.arguments[1] if move.claim.document_id == was.id]
+        fences = [move.claim.fence for move in moves]
+        if self._process(was) is not call.process or was.fence not in fences:
+            self.say(f"{call.process} moved {was.key} with fence {fences}; {self._process(was)} holds it, {was.fence}")
+
+    def _began_anew(self, verb: str, was: Seen, now: Seen) -> None:
+        if verb not in BEGIN_ANEW:
+            self.say(f"{verb or 'nobody'} began {was.key} anew")
+        if now.moves <= was.moves:
+            self.say(f"{verb} began {was.key} anew, and counts no move")
+        told = self._books.journal(now.id)[-2:]
+        if not {"rewind", "change"} & {*told}:
+            self.say(f"{was.key} began anew as {now.generation}, and its journal says {told}")
+        if now.cursor is not None:
+            self.say(f"{was.key} began anew inside {now.step}, at {now.cursor}")
+        if verb in ("rewind", "rewind_to") and _rank(now.step) > _rank(was.step):
+            self.say(f"{was.key} was rewound from {was.step} to {now.step}, which is later")
+        self._failures[was.id] = self._losses[was.id] = 0
+
+    # states
+
+    def _turned(self, call: Call | None, verb: str, was: Seen, now: Seen) -> None:
+        anew = now.generation > was.generation
+        if verb == "redrive":
+            self._failures[was.id] = self._losses[was.id] = 0
+        allowed = TURNS.get((was.state, now.state), ())
+        if verb not in allowed and not (anew and verb in BEGIN_ANEW):
+            self.say(f"{verb or 'nobody'} turned {was.key} from {was.state} to {now.state}")
+        if was.state == "running" and verb == "reclaim":
+            self._taken_away(was, now)
+        elif now.crashes > was.crashes and verb != "reclaim":
+            self.say(f"{verb} counted a crash of {was.key}")
+        if verb == "wake" and was.step == "look" and not was.on_hold:
+            self.say(f"{was.key} was woken at its gate, and nobody decided")
+        if verb == "give_back" and now.attempts == was.attempts and now.state in ("waiting", "dead"):
+            self._failures[was.id] += 1
+        if verb == "give_back" and call is not None and was.fence not in [one.claim.fence for one in call.arguments[0]]:
+            self.say(f"{call.process} gave {was.key} back, which {self._process(was)} holds")
+        if now.state == "dead" and verb in ("give_back", "reclaim"):
+            self._died(verb, was, now)
+        if self._failures[was.id] > ATTEMPTS:
+            self.say(f"{was.key} failed {self._failures[was.id]} times at {was.step}, where {ATTEMPTS} are allowed")
+        if now.state == "done" and (now.step is not None or was.step is None):
+            self.say(f"{now.key} is done at {now.step}")
+
+    def _taken_away(self, was: Seen, now: Seen) -> None:
+        """A worker that lives, and is heard, is not robbed."""
+        holder = self._process(was)
+        beat = self._books.beat_at(was.worker_id or 0)
+        if now.crashes > was.crashes:
+            self._losses[was.id] += 1
+            if holder is not None and holder.has_stopped and not self.claims_come_twice:
+                self.say(f"{holder} stopped as it was asked to, and it counts as a crash of {was.key}")
+        if holder is None or not self._machine.is_running(holder):
+            return
+        if self._now <= beat + LEASE and was.deadline_at is None:
+            self.say(f"{was.key} was taken from {holder}, which was heard {self._now - beat} ago")
+
+    def _died(self, verb: str, was: Seen, now: Seen) -> None:
+        tried, lost = self._failures[was.id], self._losses[was.id]
+        if tried < ATTEMPTS and lost < CRASHES and now.attempts < ATTEMPTS and not self._is_incurable(now):
+            self.say(f"{verb} made {was.key} a dead letter after {tried} failures and {lost} crashes at {was.step}")
+
+    def _claimed(self, verb: str, was: Seen, now: Seen) -> None:
+        if verb not in CLAIM or was.state != "waiting":
+            self.say(f"{verb or 'nobody'} let {now.key} run, which was {was.state}")
+        if now.fence <= was.fence:
+            self.say(f"{now.key} was claimed, and its fence is still {now.fence}")
+        if was.due_at is not None and was.due_at > self._now:
+            self.say(f"{now.key} was claimed {was.due_at - self._now} before it was due")
+        if now.attempts != was.attempts + 1:
+            self.say(f"{now.key} was claimed, and its attempts went from {was.attempts} to {now.attempts}")
+        if (was.step, was.cursor, was.moves) != (now.step, now.cursor, now.moves):
+            self.say(f"{now.key} was claimed and moved: {was} became {now}")
+        if was.crashes >= SUSPECT and verb != "claim_suspect":
+            self.say(f"{now.key} crashed {was.crashes} workers and was claimed by {verb}, not alone")
+
+    def _suspects_are_alone(self, now: dict[int, Seen]) -> None:
+        hands = Counter(seen.worker_id for seen in now.values() if seen.state == "running")
+        for seen in now.values():
+            if seen.state == "running" and seen.crashes >= SUSPECT and hands[seen.worker_id] > 1:
+                self.say(f"{seen.key} crashed {seen.crashes} workers, and is not worked on alone")
+
+    def _process(self, seen: Seen) -> Process | None:
+        return self._holders.get(seen.worker_id or 0)
+
+
+def _state(seen: Seen) -> tuple[Any, ...]:
+    """Gives what makes one state of a document differ from another, whatever the numbers are."""
+    place = (seen.state, seen.step, str(seen.cursor), min(seen.generation, 3))
+    return (*place, seen.attempts, seen.crashes, seen.on_hold, seen.due_at is None)
+
+
+def _rank(step: str | None) -> int:
+    return len(ORDER) if step is None else ORDER.index(step)
+
+
+def _done(seen: Seen) -> set[int]:
+    """Gives the places that a checkpoint says are done, inside its step."""
+    cursor = seen.cursor
+    if not isinstance(cursor, dict):
+        return set(range(cursor or 0))
+    spans = [range(cursor["next"]), *(range(*span) for span in cursor.get("done", ()))]
+    return {place for span in spans for place in span} - _aside(seen)
+
+
+def _aside(seen: Seen) -> set[int]:
+    """Gives the places that could not be done, and were set aside."""
+    return {place for place, _ in seen.cursor.get("aside", ())} if isinstance(seen.cursor, dict) else set()
+
+
+def _covered(seen: Seen) -> set[int]:
+    return _done(seen) | _aside(seen)
+
+
+def _newly_done(was: Seen, now: Seen) -> list[tuple[str, int]]:
+    """Gives the places of its step that a document did in one move."""
+    if was.step is None or (was.step, was.cursor) == (now.step, now.cursor):
+        return []
+    every = {*places(was.step, was.pages)} - _aside(was)
+    done = _done(now) if now.step == was.step else every
+    return [(was.step, place) for place in sorted(done - _done(was))]

@@ -1,0 +1,201 @@
+"""Stores that are watched: there is a point before each transaction and one after it, and what it changed is looked at.
+
+A process that is killed at the point after a transaction never learns that it was committed; so is one that is cut off.
+Each call of a verb that writes is remembered, so that it can be delivered once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, NamedTuple
+
+from holdfast.stores.memory import MemoryStore
+from holdfast.stores.memory.tables import Tables
+from holdfast.stores.protocol import Store
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite.connection import Connections
+from holdfast.testing.simulation.machine import Machine, Process, Thread
+
+WRITE = (
+    "beat",
+    "cancel",
+    "claim",
+    "claim_suspect",
+    "commit",
+    "enlist",
+    "exchange",
+    "give_back",
+    "pause",
+    "prioritise",
+    "reclaim",
+    "redrive",
+    "reject",
+    "resume",
+    "retire",
+    "rewind",
+    "rewind_to",
+    "submit",
+    "surrender",
+    "wake",
+)
+"""The verbs by which documents change."""
+
+
+class Call(NamedTuple):
+    """One call of a verb: who asked, and for what."""
+
+    process: Process
+    verb: str
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    again: Callable[[], Any]
+
+
+class Watch:
+    """What is done at transactions: points before and after them, and a look at what they changed."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.look: Callable[[Call | None], None] = lambda _call: None
+        self._depth = 0
+        self._call: Call | None = None
+        self._calls: dict[Thread | None, Call] = {}
+        self.enlisted: Callable[[int, Process], None] = lambda _worker, _process: None
+        self.delivered: list[Call] = []
+        """Every call that was made, the oldest first."""
+
+    def around(self, verb: str, carry_out: Callable[..., Any]) -> Callable[..., Any]:
+        """Gives a verb that is remembered whenever it is called."""
+
+        @wraps(carry_out)
+        def called(*arguments: Any, **options: Any) -> Any:
+            current = self._machine.current
+            if current is None or current in self._calls:
+                return carry_out(*arguments, **options)
+            current.skew = current.process.skew
+            call = Call(current.process, verb, arguments, options, lambda: carry_out(*arguments, **options))
+            self.delivered.append(call)
+            return self.carry_out(call)
+
+        return called
+
+    def carry_out(self, call: Call) -> Any:
+        """Carries out a call, for the first time or once more."""
+        current = self._machine.current
+        self._calls[current] = call
+        try:
+            answer = call.again()
+            if call.verb == "enlist":
+                self.enlisted(answer.id, call.process)
+            return answer
+        finally:
+            del self._calls[current]
+
+    def before(self) -> None:
+        """Puts a point before the outermost transaction."""
+        if not self._depth:
+            self._machine.point("before")
+            self._call = self._calls.get(self._machine.current)
+        self._depth += 1
+
+    def left(self) -> None:
+        """Leaves a transaction, whatever came of it."""
+        self._depth -= 1
+
+    def after(self, *, wrote: bool) -> None:
+        """Looks at what the outermost transaction changed, and puts a point after it."""
+        if not self._depth:
+            if wrote and (self._call is None or self._call.verb != "beat"):
+                self.look(self._call)
+            self._machine.point("after")
+
+
+class _Reading:
+    """A look at the tables of a memory store. Most transactions are looks, so this one is quick."""
+
+    __slots__ = ("_tables", "_watch")
+
+    def __init__(self, watch: Watch, tables: Tables) -> None:
+        self._watch = watch
+        self._tables = tables
+
+    def __enter__(self) -> Tables:
+        self._watch.before()
+        return self._tables
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._watch.left()
+        if kind is None:
+            self._watch.after(wrote=False)
+
+
+class WatchedMemory(MemoryStore):
+    """A memory store that is watched."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(clock=machine.clock)
+        self.watch = Watch(machine)
+        self._looking = _Reading(self.watch, self._tables)
+        _remember_calls(self, self.watch)
+
+    def _reading(self) -> _Reading:  # type: ignore[override]
+        return self._looking
+
+    @contextmanager
+    def _writing(self) -> Iterator[Tables]:
+        self.watch.before()
+        try:
+            with super()._writing() as tables:
+                yield tables
+        finally:
+            self.watch.left()
+        self.watch.after(wrote=True)
+
+
+class WatchedConnections(Connections):
+    """The connections of a SQLite store that is watched."""
+
+    watch: Watch
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        self.watch.before()
+        try:
+            with super().writing() as connection:
+                yield connection
+        finally:
+            self.watch.left()
+        self.watch.after(wrote=True)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        self.watch.before()
+        try:
+            with super().reading() as connection:
+                yield connection
+        finally:
+            self.watch.left()
+        self.watch.after(wrote=False)
+
+
+class WatchedSqlite(SqliteStore):
+    """A SQLite store that is watched."""
+
+    def __init__(self, machine: Machine, file: Path) -> None:
+        super().__init__(f"sqlite:///{file}?synchronous=normal", clock=machine.clock)
+        self._db.close()
+        self._db = WatchedConnections(self.url)
+        self.watch = self._db.watch = Watch(machine)
+        _remember_calls(self, self.watch)
+
+
+Watched = WatchedMemory | WatchedSqlite
+
+
+def _remember_calls(store: Store, watch: Watch) -> None:
+    for verb in WRITE:
+        setattr(store, verb, watch.around(verb, getattr(store, verb)))

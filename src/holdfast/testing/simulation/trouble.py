@@ -1,0 +1,194 @@
+"""Trouble: what may happen at any point, by choice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from sqlite3 import IntegrityError
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import HoldfastError, StoreGone
+from holdfast.testing.simulation.machine import Killed, Process, Thread
+from holdfast.testing.simulation.promises import CLAIM, LEASE
+from holdfast.testing.simulation.stage import CHANGES, ORDER
+
+if TYPE_CHECKING:
+    from holdfast.testing.simulation.world import World
+
+CHANCES = (0.03, 0.01, 0.1)
+"""How likely trouble is, at each point."""
+IDLE = 0.25
+"""How likely it is when nobody has anything to do: nothing is gained by waiting for it."""
+MOST = 8
+LASTS = 40
+"""How many turns the last trouble is given to have consequences before there is peace."""
+OFTEN = ("kill", "freeze", "cut off", "deliver again", "deliver again")
+"""What comes more often than the rest."""
+SHOWN = 8
+"""How many of the calls that were made last may be delivered once more."""
+SKEWS = (0.0, 2.0, -2.0, 4.0)
+FROZEN = (0.5, 1.3, 2.5)
+"""How long a process stands still, in leases."""
+
+
+class Trouble:
+    """Chooses whether something happens at a point, what, and to whom."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._choices = world.choices
+        self._chance = CHANCES[world.choices.one_of(len(CHANCES))]
+        self._left = 1 + world.choices.one_of(MOST)
+        self._last_at = 0
+        self._ceased = False
+        self.counts: dict[str, int] = Counter()
+        self._kinds: dict[str, Callable[[Thread], None]] = {
+            "kill": self._kill,
+            "kill another": self._kill_another,
+            "freeze": self._freeze,
+            "freeze another": self._freeze_another,
+            "cut off": self._cut_off,
+            "wrong clock": self._set_wrong,
+            "stop": self._stop,
+            "start": self._start,
+            "new version": self._change_pipeline,
+            "deliver again": self._deliver_again,
+            "cancel": self._cancel,
+            "pause": self._pause,
+            "resume": self._resume,
+            "rewind": self._rewind,
+            "redrive": self._redrive,
+            "prioritise": self._prioritise,
+            "change": self._change,
+            "submit": self._submit,
+        }
+        self._names = [*self._kinds, *OFTEN]
+
+    def __call__(self, thread: Thread, where: str) -> None:
+        """Lets something happen to the thread that came by, or to others."""
+        if self._ceased or not self._choices.happens(IDLE if self._world.is_idle else self._chance):
+            return
+        kind = self._names[self._choices.one_of(len(self._names))]
+        self._left -= 1
+        self._ceased = self._left <= 0
+        self._last_at = self._world.machine.turns
+        self.counts[kind] += 1
+        self._world.tell(f"{where} a transaction: {kind}")
+        self._kinds[kind](thread)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all the trouble has come, a while ago."""
+        return self._ceased and self._world.machine.turns > self._last_at + LASTS
+
+    def cease(self) -> None:
+        """Ends it."""
+        self._ceased = True
+
+    # machines
+
+    def _kill(self, thread: Thread) -> None:
+        self._world.machine.kill(thread.process)
+
+    def _kill_another(self, thread: Thread) -> None:
+        if (other := self._another(thread)) is not None:
+            self._world.tell(f"it is {other}")
+            self._world.machine.kill(other)
+
+    def _freeze(self, thread: Thread) -> None:
+        leases = FROZEN[self._choices.one_of(len(FROZEN))]
+        thread.process.frozen_until = self._world.machine.now + leases * LEASE.total_seconds()
+
+    def _freeze_another(self, thread: Thread) -> None:
+        if (other := self._another(thread)) is not None:
+            leases = FROZEN[self._choices.one_of(len(FROZEN))]
+            other.frozen_until = self._world.machine.now + leases * LEASE.total_seconds()
+
+    def _another(self, thread: Thread) -> Process | None:
+        machine = self._world.machine
+        others = [one for one in machine.processes if one is not thread.process and machine.is_running(one)]
+        return others[self._choices.one_of(len(others))] if others else None
+
+    def _cut_off(self, _: Thread) -> None:
+        raise StoreGone("the connection is gone")
+
+    def _set_wrong(self, thread: Thread) -> None:
+        thread.process.skew = SKEWS[self._choices.one_of(len(SKEWS))]
+
+    def _stop(self, thread: Thread) -> None:
+        self._world.budgets[thread.process].stop("SIGTERM")
+
+    def _start(self, _: Thread) -> None:
+        self._world.start_worker()
+
+    def _deliver_again(self, _: Thread) -> None:
+        """A call that was made before is carried out once more; nobody hears the answer."""
+        calls = [call for call in self._world.store.watch.delivered if call.verb not in ("beat", "wake")]
+        if not calls:
+            return
+        call = calls[-1 - self._choices.one_of(min(SHOWN, len(calls)))]
+        self._world.tell(f"it is {call.verb} by {call.process}")
+        self._world.promises.claims_come_twice |= call.verb in CLAIM
+        machine = self._world.machine
+        before, machine.current = machine.current, None
+        try:
+            self._world.store.watch.carry_out(call)
+        except (HoldfastError, IntegrityError, Killed) as error:
+            self._world.tell(f"{type(error).__name__}: {error}")
+        finally:
+            machine.current = before
+
+    # people
+
+    def _numbers(self) -> list[int]:
+        """Gives the document that somebody decides about, or all."""
+        numbers = [seen.id for seen in self._world.promises.seen]
+        chosen = self._choices.one_of(len(numbers) + 1)
+        return numbers if chosen == len(numbers) else [numbers[chosen]]
+
+    def _cancel(self, _: Thread) -> None:
+        numbers = self._numbers()
+        with self._world.as_people():
+            self._world.store.cancel(numbers, who="somebody", reason="no longer needed")
+
+    def _pause(self, _: Thread) -> None:
+        numbers = self._numbers()
+        with self._world.as_people():
+            self._world.store.pause(numbers, who="somebody", reason="wait a moment")
+
+    def _resume(self, _: Thread) -> None:
+        numbers = self._numbers()
+        with self._world.as_people():
+            self._world.store.resume(self._world.plan, numbers, who="somebody", reason="go on")
+
+    def _redrive(self, _: Thread) -> None:
+        numbers = self._numbers()
+        with self._world.as_people():
+            self._world.store.redrive(numbers, who="somebody", reason="once more")
+
+    def _rewind(self, _: Thread) -> None:
+        numbers, steps = self._numbers(), self._world.steps
+        to = steps[self._choices.one_of(len(steps))]
+        with self._world.as_people():
+            self._world.store.rewind_to(self._world.plan, numbers, to=to, who="somebody", reason="do it again")
+
+    def _prioritise(self, _: Thread) -> None:
+        numbers, priority = self._numbers(), self._choices.one_of(3)
+        with self._world.as_people():
+            self._world.store.prioritise(numbers, priority=priority, who="somebody", reason="first")
+
+    def _change(self, _: Thread) -> None:
+        keys = sorted(self._world.versions)
+        self._world.submit(keys[self._choices.one_of(len(keys))])
+
+    def _submit(self, _: Thread) -> None:
+        self._world.submit(f"doc{len(self._world.versions)}")
+
+    def _change_pipeline(self, _: Thread) -> None:
+        """Somebody deploys another version: workers that begin from now on have it."""
+        more = CHANGES[self._choices.one_of(len(CHANGES))]
+        steps = tuple(step for step in ORDER if step in (*self._world.steps, *more))
+        try:
+            self._world.deploy(steps)
+        except HoldfastError as error:
+            self._world.tell(f"{error}")

@@ -1,0 +1,294 @@
+"""One schedule: a small fleet works on a few documents while everything that can go wrong does, then peace returns.
+
+While there is trouble, each transaction must leave the books as they may be. When faults cease, every document has to
+come to its end, and what was kept for it has to be what an undisturbed run would have kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from msgspec import Struct
+
+from holdfast import Document
+from holdfast.core.codec import decode_json
+from holdfast.core.errors import HoldfastError
+from holdfast.engine.budget import Budget
+from holdfast.engine.settings import Settings
+from holdfast.engine.worker import Worker
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.simulation.books import Books, MemoryBooks, Seen, SqliteBooks
+from holdfast.testing.simulation.choices import Choices
+from holdfast.testing.simulation.machine import Machine, Process, Stuck, Thread
+from holdfast.testing.simulation.promises import LEASE, Promises
+from holdfast.testing.simulation.stage import (
+    INCURABLE,
+    SHAPES,
+    TABLE,
+    TEMPERS,
+    Stage,
+    Temper,
+    new_document,
+    pipeline_of,
+    places,
+    play_on,
+)
+from holdfast.testing.simulation.stores import Watched, WatchedMemory, WatchedSqlite
+from holdfast.testing.simulation.threads import run_on
+from holdfast.testing.simulation.trouble import Trouble
+
+GIVE_WAY = 0.08
+"""How likely it is, at each point, that others go on first."""
+LONG_ENOUGH = 500
+"""After so many turns there is peace, whether all the trouble has come or not."""
+MOST_TURNS = 8000
+FORGIVENESS = 8
+"""How often somebody looks at what is parked or dead, in peace."""
+BATCH = "batch"
+
+
+class Outcome(Struct):
+    """What came of a schedule."""
+
+    choices: list[int]
+    broken: str
+    turns: int
+    troubles: dict[str, int]
+    states: set[int]
+
+
+class World:
+    """A fleet, its store, its documents, and all that happens to them."""
+
+    def __init__(
+        self, choices: Choices, *, file: Path | None = None, story: Callable[[str], None] | None = None
+    ) -> None:
+        self.choices = choices
+        self.trouble = Trouble(self)
+        self.machine = Machine(choices, interfere=self.trouble, give_way=GIVE_WAY, most_turns=MOST_TURNS)
+        self.people = Thread(Process("somebody", pid=0, host=""), "", 0)
+        self._story = story
+        self.store = self._open(file)
+        self.promises = Promises(self.machine, self._books(), is_incurable=self._is_incurable)
+        self.store.watch.enlisted = self.promises.enlisted
+        self.store.watch.look = self.promises.look
+        self.stage = Stage(
+            wait=self.machine.sleep, die=self._die, tell=self.tell, misread=self._misread, inside=self._inside
+        )
+        self._bodies: list[tuple[Process, tuple[str, int] | None]] = []
+        self.steps: tuple[str, ...] = ()
+        self.versions: dict[str, int] = {}
+        self.budgets: dict[Process, Budget] = {}
+        self._up_to_date: list[Process] = []
+        self._forgiven = 0
+
+    def _open(self, file: Path | None) -> Watched:
+        return WatchedMemory(self.machine) if file is None else WatchedSqlite(self.machine, file)
+
+    def _books(self) -> Books:
+        if isinstance(self.store, WatchedMemory):
+            return MemoryBooks(self.store)
+        return SqliteBooks(SqliteStore(self.store.url))
+
+    # the schedule
+
+    def run(self) -> Outcome:
+        """Runs the schedule."""
+        run_on(self.machine)
+        play_on(self.stage)
+        try:
+            self._prepare()
+            self.machine.run(self._is_enough)
+            self._make_peace()
+            self.machine.run(self._is_over)
+            self._look_back()
+        except Stuck as stuck:
+            self.promises.say(f"{stuck}: {[*self.promises.seen]}")
+        except Exception as error:  # noqa: BLE001 - whatever comes out here, nobody promised it
+            self.promises.say(f"{type(error).__name__}: {error}")
+        finally:
+            self.trouble.cease()
+            for process in [one for one in self.machine.processes if one.alive]:
+                self.machine.kill(process)
+            self.store.watch.delivered.clear()  # moves lead to the store, and no collector looks into them
+            self.store.close()
+        broken = str(self.promises.broken or "")
+        return Outcome(self.choices.taken, broken, self.machine.turns, self.trouble.counts, self.promises.states)
+
+    def _prepare(self) -> None:
+        with self.store.transaction() as tx:
+            tx.execute(TABLE)
+        self.deploy(SHAPES[self.choices.one_of(len(SHAPES))])
+        for number in range(1 + self.choices.one_of(3)):
+            self.submit(f"doc{number}")
+        for _ in range(1 + self.choices.one_of(2)):
+            self.start_worker()
+
+    def _is_enough(self) -> bool:
+        if self.promises.broken or self.trouble.is_over or self.choices.are_over or self.machine.turns > LONG_ENOUGH:
+            return True
+        self._see_to_it_that_somebody_works()
+        return False
+
+    def _make_peace(self) -> None:
+        self.tell("peace")
+        self.trouble.cease()
+        for process in self.machine.processes:
+            process.skew = 0.0
+        self.start_worker()
+
+    def _is_over(self) -> bool:
+        if self.promises.broken:
+            return True
+        if not self.is_idle:
+            self._see_to_it_that_somebody_works()
+            return False
+        if self._forgiven < FORGIVENESS and any(self._is_worth_it(seen) for seen in self.promises.seen):
+            self._forgive()
+            return False
+        return True
+
+    def _is_worth_it(self, seen: Seen) -> bool:
+        return seen.state == "paused" or (seen.state == "dead" and not (self._forgiven and self._is_incurable(seen)))
+
+    def _see_to_it_that_somebody_works(self) -> None:
+        if not any(self.machine.is_running(process) for process in self._up_to_date):
+            self.start_worker()
+
+    def _forgive(self) -> None:
+        """Somebody looks at what is parked or dead, and lets it go on."""
+        self._forgiven += 1
+        numbers = [seen.id for seen in self.promises.seen]
+        with self.as_people():
+            self.store.resume(self.plan, numbers, who="somebody", reason="it is right")
+            self.store.redrive(numbers, who="somebody", reason="once more")
+
+    def _look_back(self) -> None:
+        """When all is over, every document has to be at the end that its temper allows, with what that leaves."""
+        if self.promises.broken:
+            return
+        for key in self.promises.acknowledged - {seen.key for seen in self.promises.seen}:
+            self.promises.say(f"{key} was taken in, and is not there")
+        for seen in self.promises.seen:
+            if seen.state != "cancelled" and not (seen.state == "dead" and self._is_incurable(seen)):
+                self._look_back_at(seen)
+
+    def _look_back_at(self, seen: Seen) -> None:
+        if seen.state != "done":
+            self.promises.say(f"in peace {seen.key} came to its end as {seen.state}: {seen}")
+            return
+        temper = self.stage.tempers[seen.key, seen.version]
+        for step in [one for one in self.steps if one in ("pages", "lines", "total")]:
+            number = self.plan.step_ids[step]
+            kept = self.store.read(seen.id, seen.reuses.get(number, seen.generation), number, -1, 1000)
+            made = [[seen.key, seen.version, step, place] for place in places(step, seen.pages)]
+            if temper.kind in INCURABLE and step == "lines" == temper.step:
+                made = [one for one in made if one[3] != temper.place]
+            if [decode_json(str(value)) for _, value in kept] != made:
+                self.promises.say(f"{seen.key} is done, and {step} kept {kept} for it, not {made}")
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody has anything to do until something happens."""
+        return all(seen.state not in ("waiting", "running") for seen in self.promises.seen)
+
+    # what people and machines do
+
+    @contextmanager
+    def as_people(self) -> Iterator[None]:
+        """Whatever is done here, a person does."""
+        before, self.machine.current = self.machine.current, self.people
+        try:
+            yield
+        finally:
+            self.machine.current = before
+
+    def submit(self, key: str) -> None:
+        """Somebody submits a document, or one that has changed."""
+        version = self.versions[key] = self.versions.get(key, 0) + 1
+        pages = 1 + self.choices.one_of(3)
+        kind = TEMPERS[self.choices.one_of(len(TEMPERS))]
+        step = self.steps[self.choices.one_of(len(self.steps))]
+        room = len(places(step, pages)) or 1
+        self.stage.tempers[key, version] = Temper(kind, step, self.choices.one_of(room), 1 + self.choices.one_of(2))
+        self.tell(f"somebody submits {key}, version {version}, {pages} pages, {self.stage.tempers[key, version]}")
+        with self.as_people():
+            one = new_document(key, version, pages)
+            self.store.submit(self.plan, BATCH, [one], submission=len(self.stage.tempers), part=0)
+        self.promises.acknowledged.add(key)
+
+    def deploy(self, steps: tuple[str, ...]) -> None:
+        """Somebody lets workers have another version from now on; those that run go on with theirs."""
+        with self.as_people():
+            self.plan = self.store.declare(pipeline_of(steps).shape())
+        self.steps = steps
+        self._up_to_date = []
+
+    def start_worker(self) -> None:
+        """A process begins to work, with the pipeline as it is now."""
+        number = len(self.machine.processes) + 1
+        process = Process(f"worker{number}", pid=number, host="ab"[self.choices.one_of(2)])
+        pipeline = pipeline_of(self.steps)
+        budget = self.budgets[process] = Budget()
+        settings = Settings(
+            name=process.name,
+            threads=1 + self.choices.one_of(2),
+            concurrency=1 + self.choices.one_of(3),
+            lease=LEASE,
+            grace=timedelta(seconds=1),
+        )
+
+        def work() -> None:
+            try:
+                Worker(pipeline, self.store, settings=settings, budget=budget).work()
+                process.has_stopped = True
+            except HoldfastError as error:
+                self.tell(f"ends: {error}")
+            except Exception as error:  # noqa: BLE001 - as above
+                self.promises.say(f"{process} ends with {type(error).__name__}: {error}")
+            finally:
+                self.machine.kill(process)
+
+        self.tell(f"{process} begins on host {process.host} with {self.steps}, {settings.threads} threads")
+        self.machine.start(process, work)
+        self._up_to_date.append(process)
+
+    def _die(self) -> None:
+        current = self.machine.current
+        assert current is not None
+        self.machine.kill(current.process)
+        self.machine.point("")
+
+    @contextmanager
+    def _inside(self, doc: Document, step: str) -> Iterator[None]:
+        current = self.machine.current
+        assert current is not None
+        body = (current.process, self.promises.holding(current.process, doc.key))
+        self._bodies.append(body)
+        self.promises.inside(step, self._bodies)
+        try:
+            yield
+        finally:
+            self._bodies.remove(body)
+
+    def _is_incurable(self, seen: Seen) -> bool:
+        return self.stage.tempers[seen.key, seen.version].kind in INCURABLE
+
+    # the story
+
+    def _misread(self, doc: Document, what: str) -> None:
+        """A body saw what is not so. One that was lost meanwhile may: nobody will hear of it."""
+        current = self.machine.current
+        assert current is not None
+        if self.promises.holds(current.process, doc.key, doc.generation):
+            self.promises.say(f"{doc.key} of version {doc.payload['version']} {what}")
+
+    def tell(self, said: str) -> None:
+        """Tells what happens, if somebody listens."""
+        if self._story is not None:
+            current = self.machine.current
+            who = f"{current.process} {current.name}" if current else ""
+            self._story(f"{self.machine.now:8.2f}  {who:28} {said}")

@@ -1,0 +1,324 @@
+"""Mutants: deliberate mistakes, each made by changing a few words of our own source, for as long as it is looked for.
+
+The words have to be there exactly once, so a mutant whose place was rewritten is noticed, not silently harmless.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from holdfast.stores.queries import Query
+from holdfast.stores.sqlite.base import SQL
+from holdfast.testing.simulation.exploring import Seen, StoreKind, run_slice
+
+
+class Change(NamedTuple):
+    """Other words in one function, `package.module:Class.function`, or in one statement, `sql:name`."""
+
+    where: str
+    right: str
+    wrong: str
+
+
+class Mutant(NamedTuple):
+    """A mistake, in words, and the changes that make it."""
+
+    mistake: str
+    changes: tuple[Change, ...]
+    store: StoreKind = "memory"
+
+
+MOST = 5000
+"""How many schedules a mutant is looked for in."""
+HINTS = {"in SQL: the fence is not checked": 1458}
+"""The seeds to begin with, where beginning with 0 takes long."""
+
+
+def found_in(mutant: Mutant, seeds: range) -> Seen:
+    """Makes the mistake, and runs schedules until one of them finds it."""
+    with made(mutant):
+        return run_slice(seeds, mutant.store)
+
+
+@contextmanager
+def made(mutant: Mutant) -> Iterator[None]:
+    """Makes the mistake."""
+    with ExitStack() as made_so_far:
+        for change in mutant.changes:
+            made_so_far.enter_context(_changed(change))
+        yield
+
+
+def _changed(change: Change) -> Any:
+    kind, _, name = change.where.partition(":")
+    if kind == "sql":
+        return patch.dict(SQL, {name: Query(_replaced(SQL[name], change))})
+    module = import_module(f"holdfast.{kind}")
+    *owners, name = name.split(".")
+    owner: Any = module
+    for one in owners:
+        owner = getattr(owner, one)
+    found = inspect.getattr_static(owner, name)
+    function: Any = found.fget if isinstance(found, property) else found
+    source = _replaced(textwrap.dedent(inspect.getsource(function)), change)
+    made_anew: dict[str, Any] = {}
+    code = compile(f"from __future__ import annotations\n{source}", change.where, "exec")
+    exec(code, function.__globals__, made_anew)
+    return patch.object(owner, name, made_anew[function.__name__])
+
+
+def _replaced(source: str, change: Change) -> str:
+    found = source.count(change.right)
+    assert found == 1, f"{change.where} has {change.right!r} {found} times: the mutant has to be written anew"
+    return source.replace(change.right, change.wrong)
+
+
+def _one(mistake: str, where: str, right: str, wrong: str, store: StoreKind = "memory") -> Mutant:
+    return Mutant(mistake, (Change(where, right, wrong),), store)
+
+
+HELD = "stores.memory.work:Work._held"
+COMMIT = "stores.memory.work:Work._commit_together"
+
+MUTANTS: tuple[Mutant, ...] = (
+    # who may write
+    _one("the fence is not checked", HELD, "(row.fence, row.generation", "(claim.fence, row.generation"),
+    _one(
+        "the generation is forgotten: a worker's rewind opens none",
+        "stores.memory.work:Work.rewind",
+        "generation=row.generation + 1",
+        "generation=row.generation",
+    ),
+    _one("the number of moves is not checked", HELD, "row.moves) == (", "at.moves) == ("),
+    _one(
+        "a claim does not raise the fence", "stores.memory.work:Work._claim", "fence=row.fence + 1", "fence=row.fence"
+    ),
+    Mutant(
+        "a document is claimed that another holds",
+        (
+            Change(
+                "stores.memory.base:Base._due", 'row.state == "waiting" and', 'row.state in ("waiting", "running") and'
+            ),
+            Change("stores.memory.work:Work._claim", "due_at=None", "due_at=now"),
+        ),
+    ),
+    Mutant(
+        "cancelled documents are written on",
+        (
+            Change(HELD, 'row.state != "running"', 'row.state not in ("running", "cancelled")'),
+            Change("stores.memory.decisions:Decisions.cancel", "fence=row.fence + 1, ", ""),
+        ),
+    ),
+    _one(
+        "somebody's rewind opens no new generation",
+        "stores.memory.decisions:Decisions._set_back",
+        '"generation": generation,',
+        '"generation": row.generation,',
+    ),
+    # what commits together
+    _one(
+        "the cursor is committed before the items",
+        COMMIT,
+        "                    self._keep(plan, move, now)\n            run_effects(held, self._run_effect)",
+        "        with self._writing():\n            for move in held:\n                self._keep(plan, move, now)\n"
+        "            run_effects(held, self._run_effect)",
+    ),
+    _one(
+        "effects run after the commit",
+        COMMIT,
+        "            run_effects(held, self._run_effect)",
+        "        with self._writing():\n            run_effects(held, self._run_effect)",
+    ),
+    _one(
+        "effects commit before the checkpoint",
+        COMMIT,
+        "        with self._writing():\n",
+        "        with self._writing():\n"
+        "            run_effects([one for one in moves if self._held(one.claim, one.before)], self._run_effect)\n"
+        "        with self._writing():\n",
+    ),
+    _one(
+        "a move whose effect failed is taken for made",
+        "stores.memory.work:commit_in_groups",
+        "answers[start] = Refused(failed.error)",
+        "answers[start] = together([__import__('msgspec').structs.replace(moves[start], effect=None)])[0]",
+    ),
+    _one(
+        "a submit is acknowledged before it is committed",
+        "stores.memory.intake:Intake.submit",
+        "    with self._writing() as tables:\n",
+        "    if not hasattr(self, 'late'):\n        self.late = True\n        return Receipt(len(documents))\n"
+        "    with self._writing() as tables:\n",
+    ),
+    _one(
+        "a batch learns too late what it expects",
+        "stores.memory.base:Base._take_in",
+        "expected=into.expected + len(new)",
+        "expected=into.expected",
+    ),
+    _one(
+        "a submit that comes twice is expected twice",
+        "stores.memory.intake:Intake.submit",
+        "self._take_in(plan, into, new,",
+        "into = __import__('msgspec').structs.replace(into, expected=into.expected + unchanged)\n"
+        "        self._take_in(plan, into, new,",
+    ),
+    # claims, leases and crashes
+    _one(
+        "a worker that was given up is told that it lives",
+        "stores.memory.work:Work.beat",
+        "            return False\n",
+        "            return True\n",
+    ),
+    _one(
+        "a worker that was given up does not begin anew",
+        "engine.worker:Worker._renew_if_given_up",
+        "if not self._heartbeat.given_up:",
+        "if True:",
+    ),
+    _one(
+        "documents are reclaimed by age alone",
+        "stores.memory.tables:WorkerRow.is_stale",
+        "self.beat_at + self.worker.lease",
+        "(self.worker.enlisted_at or now) + self.worker.lease",
+    ),
+    _one(
+        "attempts count at failure only",
+        "stores.memory.work:Work._claim",
+        "attempts=row.attempts + 1",
+        "attempts=row.attempts",
+    ),
+    _one(
+        "a crash is not counted",
+        "stores.reclaiming:_counted",
+        "held.crashes + crashed",
+        "held.crashes",
+    ),
+    _one(
+        "suspects are claimed among others",
+        "stores.memory.work:Work.claim",
+        "if row.crashes < SUSPECT]",
+        "]",
+    ),
+    _one(
+        "a suspect in hand is joined by others",
+        "engine.rounds:Rounds._is_alone",
+        "self._caretaker.suspects or self._suspect is not None",
+        "self._caretaker.suspects",
+    ),
+    _one(
+        "a claim whose answer was lost is kept for ever",
+        "stores.memory.work:Work.surrender",
+        "return self._let_go(worker, keeping)",
+        "return 0",
+    ),
+    _one(
+        "waits are not waited for",
+        "stores.memory.base:Base._due",
+        "row.due_at is not None and row.due_at <= now",
+        "row.due_at is not None",
+    ),
+    _one(
+        "one more may be in a step than its limit says",
+        "stores.memory.work:Work.admit",
+        "len(inside) < limit",
+        "len(inside) <= limit",
+    ),
+    # bodies and cursors
+    _one(
+        "a stream goes on one item too late",
+        "engine.bodies:_begin",
+        "cursor=cursor)",
+        "cursor=cursor + 1)",
+    ),
+    _one(
+        "a stream goes on one item too early",
+        "engine.bodies:_begin",
+        "cursor=cursor)",
+        "cursor=cursor - 1 or None)",
+    ),
+    _one(
+        "the cursor passes windows that are not done",
+        "core.windows:Windows.cursor",
+        "self._done[0][1] if self._done and self._done[0][0] == 0 else 0",
+        "max((stop for _, stop in self._done), default=0)",
+    ),
+    _one(
+        "a result that came too late is heard",
+        "engine.hand:InHand.forget",
+        "return self.calls.pop(id(call), None) is None",
+        "return not self.calls.pop(id(call), True)",
+    ),
+    _one(
+        "a changed document goes on where the old one was",
+        "stores.memory.intake:Intake._begin_anew",
+        "step_id=plan.first,",
+        "step_id=row.step_id or plan.first,",
+    ),
+    # people
+    _one(
+        "time passes gates",
+        "stores.memory.upkeep:Upkeep.wake",
+        "due = [(row.due_at, row.id, row) for row in asleep if row.due_at is not None and row.due_at <= now]",
+        "due = [(row.due_at or now, row.id, replace(row, due_at=now)) for row in paused]",
+    ),
+    _one(
+        "a redriven document begins at its first step, as the same generation",
+        "stores.memory.decisions:Decisions.redrive",
+        'state="waiting", due_at',
+        'state="waiting", step_id=self._plans(row.pipeline_id)[-1].step_ids[0], cursor=None, due_at',
+    ),
+    Mutant(
+        "whoever stops leaves documents behind, as if it had crashed",
+        (
+            Change("stores.memory.work:Work.retire", "        self._let_go(worker, ())\n", ""),
+            Change("engine.rounds:Rounds.release_everything", "        self._release(desk)\n", "        pass\n"),
+            Change(
+                "engine.rounds:Rounds.release_what_has_not_begun", "        self._release(desk)\n", "        pass\n"
+            ),
+        ),
+    ),
+    # the same mistakes in SQL
+    Mutant(
+        "in SQL: the fence is not checked",
+        tuple(
+            Change(f"sql:{name}", words, "")
+            for name, words in (
+                ("move", "   and fence = m.column3\n"),
+                ("move_and_end", "   and fence = m.column3\n"),
+                ("held", "   and d.fence = m.value ->> 2\n"),
+            )
+        ),
+        "sqlite",
+    ),
+    Mutant(
+        "in SQL: the number of moves is not checked",
+        tuple(
+            Change(f"sql:{name}", words, "")
+            for name, words in (
+                ("move", "   and moves = m.column4\n"),
+                ("move_and_end", "   and moves = m.column4\n"),
+                ("held", "   and d.moves = m.value ->> 3\n"),
+            )
+        ),
+        "sqlite",
+    ),
+    _one("in SQL: a claim does not raise the fence", "sql:claim", "fence = fence + 1", "fence = fence", "sqlite"),
+    _one("in SQL: what is not due is claimed", "sql:find_due", "   and due_at <= :now\n", "", "sqlite"),
+    _one("in SQL: a batch does not learn what it expects", "sql:expect", "expected + :count", "expected", "sqlite"),
+    _one("in SQL: a beat revives who was given up", "sql:beat", "\n   and gone_at is null", "", "sqlite"),
+    _one(
+        "in SQL: the attempt is counted twice",
+        "sql:claim",
+        "attempts = attempts + 1",
+        "attempts = attempts + 2",
+        "sqlite",
+    ),
+    _one("in SQL: whoever lost a document gives it back", "sql:give_back", "   and fence = :fence\n", "", "sqlite"),
+)
