@@ -256,6 +256,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "return not self.calls.pop(id(call), True)",
     ),
     _one(
+        "a worker forgets what others kept of the step that it goes on with",
+        "engine.bodies:StoreReader.learn",
+        "None if begun.cursor is None else begun.step",
+        "None",
+    ),
+    _one(
         "a changed document goes on where the old one was",
         "stores.memory.intake:Intake._begin_anew",
         "step_id=plan.first,",

@@ -96,6 +96,12 @@ class Stage:
         self.tell(f"{doc.key} at {step} {place}: {temper.kind}")
         _DO[temper.kind](self)
 
+    def made(self, key: str, payload: Any, step: str) -> list[int]:
+        """Gives the places at which a step must have made something: all, but for what can only be set aside."""
+        temper = self.tempers[key, payload["version"]]
+        lacks = temper.kind in INCURABLE and step == "lines" == temper.step
+        return [place for place in places(step, payload["pages"]) if not (lacks and place == temper.place)]
+
     def is_there(self, doc: Document) -> bool:
         """Answers whether the work of `pages` is still there: of some it is gone once."""
         who = (doc.key, doc.payload["version"])
@@ -185,11 +191,10 @@ def _value(doc: Document, step: str, place: int) -> Value:
     return (doc.key, doc.payload["version"], step, place)
 
 
-def _check(doc: Document, step: str, got: list[Any], *, some_may_lack: bool) -> None:
-    """Compares what an earlier step kept with what it must have made. Items that were set aside are not there."""
-    made = [list(_value(doc, step, place)) for place in range(doc.payload["pages"])]
-    expected = [one for one in made if one in got] if some_may_lack else made
-    if got != expected:
+def _check(doc: Document, step: str, got: list[Any]) -> None:
+    """Compares what an earlier step kept with what it must have made."""
+    made = [list(_value(doc, step, place)) for place in _stage.made(doc.key, doc.payload, step)]
+    if got != made:
         _stage.misread(doc, f"read {got} of {step}, where {made} was made")
 
 
@@ -232,7 +237,7 @@ def _total(pipeline: Pipeline, made: dict[str, Any]) -> Any:
     def total(doc: Document) -> Any:
         with _stage.inside(doc, "total"):
             for step in [one for one in ("pages", "lines") if one in made]:
-                _check(doc, step, list(doc.each(made[step])), some_may_lack=step == "lines")
+                _check(doc, step, list(doc.each(made[step])))
             _stage.act(doc, "total", 0)
             return _value(doc, "total", 0)
 
