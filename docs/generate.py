@@ -8,6 +8,7 @@ tests/docs fails when a page is out of date, or when a public name, option, sett
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,6 +29,10 @@ from holdfast.stores import protocol
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
+EVIDENCE = ROOT / "docs" / "evidence"
+GUARANTEES = ROOT / "docs" / "guarantees.md"
+TRIED = "<!-- Written by docs/generate.py from docs/evidence. -->"
+TRIED_END = "<!-- The end of what was tried. -->"
 MIGRATIONS = ROOT / "src" / "holdfast" / "stores" / "sqlite" / "migrations"
 MADE = "<!-- Written by docs/generate.py from the code. Change the code, then run `make docs`. -->\n\n"
 
@@ -49,6 +54,7 @@ def pages() -> dict[str, str]:
         "api.md": api_page(),
         "cli.md": cli_page(),
         "errors.md": errors_page(),
+        "evidence.md": evidence_page(),
         "schema.md": schema_page(),
         "settings.md": settings_page(),
         "stores.md": stores_page(),
@@ -317,11 +323,51 @@ def _default(value: Any) -> str:
     return f"`{value!r}`".replace("'", '"')
 
 
+# the evidence
+
+
+def evidence_page() -> str:
+    """What was tried, as the runs themselves wrote it down."""
+    return "# Evidence\n\n" + "\n".join(part for run in runs() for part in _run(run))
+
+
+def runs() -> list[dict[str, Any]]:
+    """Gives what each run wrote."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(EVIDENCE.glob("*.json"))]
+
+
+def _run(run: dict[str, Any]) -> Iterator[str]:
+    yield f"## {run['title']}\n\n`{run['command']}`, {run['date']}: {_figures(run)}.\n"
+    columns, rows = run["table"]["columns"], run["table"]["rows"]
+    yield f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
+    for row in rows:
+        yield f"| {' | '.join(_cell(one) for one in row)} |"
+    yield ""
+
+
+def _figures(run: dict[str, Any]) -> str:
+    return ", ".join(f"{_cell(value)} {label}" for label, value in run["figures"].items())
+
+
+def _cell(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def guarantees() -> str:
+    """Gives docs/guarantees.md with what was tried, and how often, as the runs wrote it down."""
+    text = GUARANTEES.read_text(encoding="utf-8")
+    lines = [f"- {run['title']}: {_figures(run)} (`{run['command']}`, {run['date']})." for run in runs()]
+    before, _, rest = text.partition(TRIED)
+    _, _, after = rest.partition(TRIED_END)
+    return "\n".join([before + TRIED, *lines, TRIED_END + after])
+
+
 def main() -> None:
     """Writes the pages."""
     REFERENCE.mkdir(exist_ok=True)
     for name, text in pages().items():
         (REFERENCE / name).write_text(text, encoding="utf-8")
+    GUARANTEES.write_text(guarantees(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -37,6 +37,15 @@ def test_the_reference_has_no_page_that_nothing_writes() -> None:
     assert {path.name for path in REFERENCE.glob("*.md")} == set(MADE)
 
 
+def test_the_guarantees_say_what_the_runs_wrote() -> None:
+    assert generate.GUARANTEES.read_text() == generate.guarantees(), "docs/guarantees.md is out of date: run `make docs`"
+
+
+def test_every_run_that_left_evidence_says_how_to_repeat_it() -> None:
+    for run in generate.runs():
+        assert {"title", "command", "date", "figures", "table"} <= run.keys()
+
+
 @pytest.mark.parametrize("name", sorted(holdfast.__all__))
 def test_every_public_name_is_in_the_reference(name: str) -> None:
     found = f"holdfast.{name}" in MADE["api.md"] or f"holdfast.{name}" in MADE["errors.md"]
