@@ -38,7 +38,9 @@ def test_the_reference_has_no_page_that_nothing_writes() -> None:
 
 
 def test_the_guarantees_say_what_the_runs_wrote() -> None:
-    assert generate.GUARANTEES.read_text() == generate.guarantees(), "docs/guarantees.md is out of date: run `make docs`"
+    assert generate.GUARANTEES.read_text() == generate.guarantees(), (
+        "docs/guarantees.md is out of date: run `make docs`"
+    )
 
 
 def test_every_run_that_left_evidence_says_how_to_repeat_it() -> None:

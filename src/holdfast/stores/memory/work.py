@@ -276,9 +276,11 @@ class Work(Base):
                 if row is None or (row.state, row.fence, row.step_id) != ("running", fence, step_id):
                     del inside[document_id]
             for claim in claims:
-                if claim.document_id not in inside and len(inside) < limit:
+                row = tables.documents.get(claim.document_id)
+                held = row is not None and (row.state, row.fence) == ("running", claim.fence)
+                if held and claim.document_id not in inside and len(inside) < limit:
                     inside[claim.document_id] = claim.fence
-            return [claim.document_id in inside for claim in claims]
+            return [inside.get(claim.document_id) == claim.fence for claim in claims]
 
     def extent(self, document_id: int, generation: int, step_id: int) -> int:
         with self._reading() as tables:

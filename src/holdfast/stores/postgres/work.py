@@ -152,18 +152,18 @@ class Work(Commit):
     def admit(self, plan: Plan, step: str, claims: Sequence[Claim], *, limit: int) -> list[bool]:
         step_id = plan.step_ids[step]
 
-        def admit(db: Db) -> set[int]:
+        def admit(db: Db) -> dict[int, int]:
             db.execute(SQL["hold_step"], {"step_id": step_id})
             db.execute(SQL["drop_permits"], {"step_id": step_id})
-            inside = {row[0] for row in db.execute(SQL["permits"], {"step_id": step_id}).fetchall()}
-            asking = {claim.document_id: claim.fence for claim in claims if claim.document_id not in inside}
-            admitted = dict(list(asking.items())[: max(limit - len(inside), 0)])
-            permits = {"document_ids": numbers([*admitted]), "fences": numbers([*admitted.values()])}
-            db.execute(SQL["permit"], permits | {"step_id": step_id})
-            return inside | admitted.keys()
+            inside = dict(db.execute(SQL["permits"], {"step_id": step_id}).fetchall())
+            asking = [claim for claim in claims if claim.document_id not in inside]
+            ids, fences = [claim.document_id for claim in asking], [claim.fence for claim in asking]
+            room = max(limit - len(inside), 0)
+            permits = {"document_ids": numbers(ids), "fences": numbers(fences), "step_id": step_id, "room": room}
+            return inside | dict(db.execute(SQL["permit"], permits).fetchall())
 
         inside = self._db.writing(admit)
-        return [claim.document_id in inside for claim in claims]
+        return [inside.get(claim.document_id) == claim.fence for claim in claims]
 
     def extent(self, document_id: int, generation: int, step_id: int) -> int:
         place = {"document_id": document_id, "generation": generation, "step_id": step_id}

@@ -103,7 +103,10 @@ class Work(Protocol):
         """Answers which of these documents are no longer the claimant's: ended, taken away, or begun anew by others."""
 
     def admit(self, plan: Plan, step: str, claims: Sequence[Claim], *, limit: int) -> list[bool]:
-        """Answers which of these documents may enter a step that only `limit` documents may be in at once."""
+        """Answers which of these documents may enter a step that only `limit` documents may be in at once.
+
+        A claim that was lost is not admitted, and takes no place.
+        """
 
     def extent(self, document_id: int, generation: int, step_id: int) -> int:
         """Answers one past the last position that a step kept; 0 when it kept no items."""

@@ -179,13 +179,13 @@ class Work(Commit):
         step_id = plan.step_ids[step]
         with self._db.writing() as db:
             db.execute(SQL["drop_permits"], {"step_id": step_id})
-            inside = {row[0] for row in db.execute(SQL["permits"], {"step_id": step_id}).fetchall()}
+            inside = dict(db.execute(SQL["permits"], {"step_id": step_id}).fetchall())
             for claim in claims:
                 if claim.document_id not in inside and len(inside) < limit:
                     permit = {"step_id": step_id, "document_id": claim.document_id, "fence": claim.fence}
-                    db.execute(SQL["permit"], permit)
-                    inside.add(claim.document_id)
-        return [claim.document_id in inside for claim in claims]
+                    if db.execute(SQL["permit"], permit).rowcount:
+                        inside[claim.document_id] = claim.fence
+        return [inside.get(claim.document_id) == claim.fence for claim in claims]
 
     def extent(self, document_id: int, generation: int, step_id: int) -> int:
         with self._db.reading() as db:

@@ -78,6 +78,15 @@ class LimitConformance(Conformance):
         desk.store.admit(desk.plan, "extract", [stale], limit=1)
         assert desk.store.admit(desk.plan, "extract", [second], limit=1) == [True]
 
+    def test_a_stale_claim_is_not_admitted_and_does_not_let_others_in(self, desk: Desk) -> None:
+        desk.submit("a", "b")
+        stale, second = desk.claim()
+        desk.give_back(stale)
+        (again,) = desk.claim()
+        assert desk.store.admit(desk.plan, "extract", [stale, again], limit=1) == [False, True]
+        assert desk.store.admit(desk.plan, "extract", [stale, second], limit=1) == [False, False]
+        assert desk.store.admit(desk.plan, "extract", [again], limit=1) == [True]
+
     def test_each_step_has_its_own_places(self, desk: Desk) -> None:
         desk.submit("a", "b")
         first, second = desk.claim()

@@ -120,8 +120,7 @@ class MemoryBooks:
         return [Wrote(*row[1:]) for row in found]
 
     def expected(self) -> int:
-        batches = self._store._tables.batches.values()
-        return sum(batch.expected - sum(batch.gone.values()) for batch in batches)
+        return sum([batch.expected - sum(batch.gone.values()) for batch in self._store._tables.batches.values()])
 
     def journal(self, document_id: int) -> Sequence[str]:
         return [line.verb for line in self._store._tables.journals[document_id].values()]

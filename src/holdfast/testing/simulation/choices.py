@@ -36,10 +36,15 @@ class Choices:
         self.taken.append(chosen)
         return chosen
 
-    def happens(self, chance: float) -> bool:
-        """Chooses whether something unusual happens."""
-        if self._play is None:
-            chosen = self._random() < chance
-            self.taken.append(chosen)
-            return chosen
-        return self.one_of(2) == 1
+    def which(self, *chances: float) -> int:
+        """Chooses which unusual thing happens, from 1 on, by how likely each is; 0 is none."""
+        if self._play is not None:
+            return self.one_of(len(chances) + 1)
+        drawn, chosen = self._random(), 0
+        for number, chance in enumerate(chances, 1):
+            drawn -= chance
+            if drawn < 0:
+                chosen = number
+                break
+        self.taken.append(chosen)
+        return chosen

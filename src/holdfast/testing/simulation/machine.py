@@ -66,21 +66,25 @@ Waiters = list[Thread]
 class Interference(Protocol):
     """What may happen at a point."""
 
-    def __call__(self, thread: Thread, where: str) -> None:
-        """Lets something happen to the thread that came by: it may be killed, held up, cut off, or nothing."""
+    @property
+    def chance(self) -> float:
+        """How likely it is that something happens now."""
+
+    def happen(self, thread: Thread, where: str) -> None:
+        """Lets something happen to the thread that came by, or to others: it may be killed, held up or cut off."""
 
 
 class Machine:
     """Runs threads one after another, by choice, and moves the clock on when all wait."""
 
-    def __init__(self, choices: Choices, *, interfere: Interference, give_way: float, most_turns: int) -> None:
+    def __init__(self, choices: Choices, *, trouble: Interference, give_way: float, most_turns: int) -> None:
         self.choices = choices
         self.now = 0.0
         self.turns = 0
         self.processes: list[Process] = []
         self.current: Thread | None = None
         self.story: Callable[[str], None] | None = None
-        self._interfere = interfere
+        self._trouble = trouble
         self._give_way = give_way
         self._most_turns = most_turns
         self._hub: Any = getcurrent()
@@ -136,10 +140,12 @@ class Machine:
             return  # the simulation itself looks, or a person decides
         if not thread.process.alive:
             raise Killed
-        self._interfere(thread, where)
-        if not thread.process.alive:
-            raise Killed
-        if thread.process.frozen_until > self.now or self.choices.happens(self._give_way):
+        chosen = self.choices.which(self._give_way, self._trouble.chance)
+        if chosen == 2:
+            self._trouble.happen(thread, where)
+            if not thread.process.alive:
+                raise Killed
+        if chosen == 1 or thread.process.frozen_until > self.now:
             thread.wakes_at = self.now
             self._leave(thread)
 

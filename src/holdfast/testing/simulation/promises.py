@@ -59,6 +59,8 @@ class Promises:
         self.acknowledged: set[str] = set()
         self.claims_come_twice = False
         """Whether a worker may hold, by the books, what it never heard of."""
+        self.all_rest = False
+        """Whether nobody has anything to do until something happens."""
         self.states: set[int] = set()
         self.broken: Violation | None = None
 
@@ -113,6 +115,7 @@ class Promises:
         changed = [(before.get(number), seen) for number, seen in now.items() if before.get(number) is not seen]
         self._before = now
         if changed:
+            self.all_rest = all(seen.state not in ("waiting", "running") for seen in now.values())
             self.states.add(hash(tuple([_state(seen) for seen in now.values()])))
         if len(before) > len(now):
             self.say(f"{before.keys() - now.keys()} disappeared")

@@ -7,10 +7,10 @@ Each call of a verb that writes is remembered, so that it can be delivered once 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
-from sqlite3 import Connection
+from sqlite3 import Connection, Error
 from typing import Any, NamedTuple
 
 from holdfast.stores.memory import MemoryStore
@@ -115,7 +115,7 @@ class Watch:
 
 
 class _Reading:
-    """A look at the tables of a memory store. Most transactions are looks, so this one is quick."""
+    """A look at the tables of a memory store. There are hundreds in a schedule, so it is no generator."""
 
     __slots__ = ("_tables", "_watch")
 
@@ -133,6 +133,34 @@ class _Reading:
             self._watch.after(wrote=False)
 
 
+class _Writing:
+    """A transaction of a memory store, as its own: kept at the end, taken back on any error."""
+
+    __slots__ = ("_effects", "_tables", "_watch")
+
+    def __init__(self, watch: Watch, tables: Tables, effects: Connection) -> None:
+        self._watch = watch
+        self._tables = tables
+        self._effects = effects
+
+    def __enter__(self) -> Tables:
+        self._watch.before()
+        self._effects.execute("begin")
+        return self._tables
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._effects.execute("commit")
+        else:
+            self._tables.take_back()
+            with suppress(Error):
+                self._effects.execute("rollback")
+        self._tables.undo.clear()
+        self._watch.left()
+        if kind is None:
+            self._watch.after(wrote=True)
+
+
 class WatchedMemory(MemoryStore):
     """A memory store that is watched."""
 
@@ -140,20 +168,14 @@ class WatchedMemory(MemoryStore):
         super().__init__(clock=machine.clock)
         self.watch = Watch(machine)
         self._looking = _Reading(self.watch, self._tables)
+        self._changing = _Writing(self.watch, self._tables, self._effects)
         _remember_calls(self, self.watch)
 
     def _reading(self) -> _Reading:  # type: ignore[override]
         return self._looking
 
-    @contextmanager
-    def _writing(self) -> Iterator[Tables]:
-        self.watch.before()
-        try:
-            with super()._writing() as tables:
-                yield tables
-        finally:
-            self.watch.left()
-        self.watch.after(wrote=True)
+    def _writing(self) -> _Writing:  # type: ignore[override]
+        return self._changing
 
 
 class WatchedConnections(Connections):

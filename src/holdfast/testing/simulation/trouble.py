@@ -64,9 +64,16 @@ class Trouble:
         }
         self._names = [*self._kinds, *OFTEN]
 
-    def __call__(self, thread: Thread, where: str) -> None:
+    @property
+    def chance(self) -> float:
+        """How likely trouble is now."""
+        if self._ceased:
+            return 0.0
+        return IDLE if self._world.promises.all_rest else self._chance
+
+    def happen(self, thread: Thread, where: str) -> None:
         """Lets something happen to the thread that came by, or to others."""
-        if self._ceased or not self._choices.happens(IDLE if self._world.is_idle else self._chance):
+        if self._ceased:
             return
         kind = self._names[self._choices.one_of(len(self._names))]
         self._left -= 1

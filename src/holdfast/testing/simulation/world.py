@@ -68,7 +68,7 @@ class World:
     ) -> None:
         self.choices = choices
         self.trouble = Trouble(self)
-        self.machine = Machine(choices, interfere=self.trouble, give_way=GIVE_WAY, most_turns=MOST_TURNS)
+        self.machine = Machine(choices, trouble=self.trouble, give_way=GIVE_WAY, most_turns=MOST_TURNS)
         self.people = Thread(Process("somebody", pid=0, host=""), "", 0)
         self._story = story
         self.store = self._open(file)
@@ -143,7 +143,7 @@ class World:
     def _is_over(self) -> bool:
         if self.promises.broken:
             return True
-        if not self.is_idle:
+        if not self.promises.all_rest:
             self._see_to_it_that_somebody_works()
             return False
         if self._forgiven < FORGIVENESS and any(self._is_worth_it(seen) for seen in self.promises.seen):
@@ -187,11 +187,6 @@ class World:
             made = [[seen.key, seen.version, step, place] for place in self.stage.made(seen.key, payload, step)]
             if [decode_json(str(value)) for _, value in kept] != made:
                 self.promises.say(f"{seen.key} is done, and {step} kept {kept} for it, not {made}")
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody has anything to do until something happens."""
-        return all(seen.state not in ("waiting", "running") for seen in self.promises.seen)
 
     # what people and machines do
 
