@@ -57,7 +57,7 @@ class Promises:
         self._failures: Counter[int] = Counter()
         self._losses: Counter[int] = Counter()
         self.acknowledged: set[str] = set()
-        self.claims_come_twice = False
+        self.hands_differ = False
         """Whether a worker may hold, by the books, what it never heard of."""
         self.all_rest = False
         """Whether nobody has anything to do until something happens."""
@@ -127,7 +127,7 @@ class Promises:
                 self._may_begin(verb, seen)
             else:
                 self._look_at(call, was, seen)
-        if verb in CLAIM and not self.claims_come_twice:
+        if verb in CLAIM and not self.hands_differ:
             self._suspects_are_alone(now)
 
     def _may_begin(self, verb: str, seen: Seen) -> None:
@@ -253,7 +253,7 @@ class Promises:
         beat = self._books.beat_at(was.worker_id or 0)
         if now.crashes > was.crashes:
             self._losses[was.id] += 1
-            if holder is not None and holder.has_stopped and not self.claims_come_twice:
+            if holder is not None and holder.has_stopped and not self.hands_differ:
                 self.say(f"{holder} stopped as it was asked to, and it counts as a crash of {was.key}")
         if holder is None or not self._machine.is_running(holder):
             return

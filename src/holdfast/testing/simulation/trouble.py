@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError, StoreGone
 from holdfast.testing.simulation.machine import Killed, Process, Thread
-from holdfast.testing.simulation.promises import CLAIM, LEASE
+from holdfast.testing.simulation.promises import CLAIM, LEASE, MOVES
 from holdfast.testing.simulation.stage import CHANGES, ORDER
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Trouble:
             return
         call = calls[-1 - self._choices.one_of(min(SHOWN, len(calls)))]
         self._world.tell(f"it is {call.verb} by {call.process}")
-        self._world.promises.claims_come_twice |= call.verb in CLAIM
+        self._world.promises.hands_differ |= call.verb in (*CLAIM, *MOVES)
         machine = self._world.machine
         before, machine.current = machine.current, None
         try:
