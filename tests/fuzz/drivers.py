@@ -1,0 +1,84 @@
+"""Who thinks of inputs: Hypothesis, by the shape they have, or atheris, by the lines of code that they reach."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.fuzz.feeding import Feeder, until_over
+from tests.fuzz.target import Target
+
+ROUND = 200
+LONGEST = 1 << 16
+QUIET = settings(
+    database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), max_examples=ROUND
+)
+
+
+class Enough(BaseException):
+    """The time is over. Not an Exception, so that nobody takes it for a fault."""
+
+
+def has_atheris() -> bool:
+    """Answers whether coverage can guide: there are wheels for Linux, and not for every Python."""
+    return find_spec("atheris") is not None
+
+
+def by_shape(target: Target, feeder: Feeder, *, seconds: float, number: int) -> None:
+    """Feeds what Hypothesis thinks of, for so many seconds of the processor."""
+    over = until_over(feeder, seconds)
+    for part in count(number * 1000):
+        if not some_by_shape(target, feeder, number=part, over=over):
+            return
+
+
+def some_by_shape(
+    target: Target, feeder: Feeder, *, number: int, most: int = ROUND, over: Callable[[], bool] = lambda: False
+) -> bool:
+    """Feeds some inputs, always the same ones for a number. Answers whether there was time for all of them."""
+
+    @seed(number)
+    @settings(QUIET, max_examples=most)
+    @given(target.inputs)
+    def one(value: Any) -> None:
+        if over():
+            raise Enough
+        feeder.feed(value)
+
+    with suppress(Enough):
+        one()
+        return True
+    return False
+
+
+def by_coverage(target: Target, feeder: Feeder, *, seconds: float, number: int, corpus: Path, tell: Any) -> None:
+    """Feeds what atheris thinks of. It takes the process over: whoever calls this does not come back.
+
+    What it found worth keeping goes to `corpus`, and the next round begins with it.
+    """
+    import atheris
+
+    for place, one in enumerate(target.seeds):
+        (corpus / f"seed-{place}").write_bytes(one)
+    over = until_over(feeder, seconds)
+
+    def one(data: bytes) -> None:
+        if over():
+            tell()
+            os._exit(0)
+        feeder.feed(data)
+
+    quiet = ("-verbosity=0", "-timeout=0", "-handle_segv=0", "-handle_bus=0", "-handle_ill=0", "-handle_fpe=0")
+    atheris.Setup(
+        ["fuzz", *quiet, "-handle_abrt=0", f"-seed={number % 2**31 + 1}", f"-max_len={LONGEST}", "-rss_limit_mb=0"]
+        + ["-detect_leaks=0", str(corpus)],
+        one,
+    )
+    atheris.Fuzz()
