@@ -30,6 +30,7 @@ from holdfast.engine.isolation.talk import (
     AskExtent,
     AskItems,
     Failed,
+    Garbled,
     Gave,
     Hangup,
     Task,
@@ -111,8 +112,15 @@ class Nursery:
                 message = child.talk.hear()
                 if isinstance(message, (Gave, Yielded, Verified, Failed)):
                     return message
-                assert isinstance(message, (AskItems, AskExtent, AskDecision))
+                if not isinstance(message, (AskItems, AskExtent, AskDecision)):
+                    raise Garbled(f"a child does not say {type(message).__name__}")
                 child.talk.say(reply_to(desk, message))
+        except Garbled as nonsense:
+            child.end()
+            child.dismiss()
+            raise BodyCrashed(
+                f"step {step.name!r} of {desk.document.key!r}: its process went mad; {nonsense}"
+            ) from None
         except Hangup:
             crash = self._crash(child, desk, step)
             child.dismiss()
