@@ -160,3 +160,21 @@ def test_an_outlook_message_cut_short_is_refused(tmp_path: Path) -> None:
     made = making.ole(outlook("Tides", body="word " * 5000))
     with pytest.raises(Reject, match="broken"):
         list(pages_of(making.written(tmp_path / "a.msg", made[: len(made) // 2])))
+
+
+def test_comments_in_comments_are_given_as_they_stand(tmp_path: Path) -> None:
+    [page] = pages_of(kept(tmp_path, b"From: " + b"(" * 900 + b"\nTo: b\n\ntides"))
+    assert page.text.startswith("From: ((((")
+
+
+def test_a_letter_to_a_million_people_is_read_in_time(tmp_path: Path) -> None:
+    pages = list(pages_of(kept(tmp_path, b"From: a@b\nTo: " + b"c@example.org, " * 1_500_000 + b"\n\ntides")))
+    assert pages[-1].text.endswith("tides")
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "unicode_escape"])
+def test_an_encoding_that_is_not_for_texts_is_not_used(tmp_path: Path, charset: str) -> None:
+    body = b"tides " * 200_000 + b"-" + b"tides " * 200_000
+    head = f"From: a@b\nTo: c@d\nContent-Type: text/plain; charset={charset}\n\n".encode()
+    pages = list(pages_of(kept(tmp_path, head + body)))
+    assert "tides tides" in pages[0].text

@@ -20,6 +20,9 @@ from holdfast.pipelines.rag.parsers.html import decoded, title_and_text
 from holdfast.pipelines.rag.parsers.naming import Names
 
 HEADERS = ("From", "To", "Cc", "Date", "Subject")
+LONGEST_HEADER = 20_000
+"""Characters that the standard library may take apart: it takes a tenth of a millisecond for an address, and a letter
+to a million people would take minutes."""
 MALFORMED = (ValueError, LookupError, TypeError, AttributeError, AssertionError, MessageError)
 """What the standard library raises over headers and parts that break the rules. Seen: all of them."""
 
@@ -65,8 +68,9 @@ def header(message: Message, name: str) -> str:
     """Gives a header as people read it, on one line; as it stands if it breaks the rules."""
     raw = next((str(raw) for key, raw in message.raw_items() if key.lower() == name.lower()), "")
     try:
-        value = str(message[name] or "") if raw.isprintable() else _decoded_header(raw)  # else: bytes, or folded badly
-    except MALFORMED:
+        simple = raw.isprintable() and len(raw) <= LONGEST_HEADER  # else: bytes, folded badly, or made to take long
+        value = str(message[name] or "") if simple else _decoded_header(raw)
+    except (*MALFORMED, RecursionError):  # a comment in a comment in a comment
         value = _decoded_header(raw)
     return " ".join(clean(value).split())
 
