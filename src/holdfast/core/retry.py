@@ -54,7 +54,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     def wait(self, tries: int, *, chance: Callable[[], float] = random) -> timedelta:
         """Answers how long to wait after so many tries: exponential, with a ceiling, a share of it random."""
         try:
-            full = min(self.base.total_seconds() * self.factor ** (tries - 1), self.ceiling.total_seconds())
+            full = min(self.base.total_seconds() * float(self.factor) ** (tries - 1), self.ceiling.total_seconds())
         except OverflowError:  # the ceiling was reached long ago
             full = self.ceiling.total_seconds()
         return timedelta(seconds=full * (1 - self.jitter * chance()))
@@ -93,7 +93,7 @@ def _from_header(text: str, now: datetime) -> timedelta | None:
         return timedelta(seconds=min(float(text), LONGEST.total_seconds()))
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # a year beyond all calendars
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
