@@ -40,7 +40,10 @@ def read_scalar(text: str) -> str | int | float | bool | None:
 
 def checked_json(value: Any, what: str) -> str:
     """Gives JSON text for a value that a user handed in, or says where it is not JSON."""
-    return str(ANYTHING.encode(value, lambda: what))
+    text = ANYTHING.encode(value, lambda: what)
+    if isinstance(text, bytes):
+        raise CannotKeep(f"{what} cannot be kept: it is bytes, and here only JSON can be; decode it, or name a file")
+    return text
 
 
 def unkept(text: str) -> str | None:
