@@ -65,7 +65,9 @@ def _print(told: dict[str, Told]) -> None:
     for name, one in told.items():
         print(f"{name:26}{one.inputs:12,}{one.refused:12,}{_unhandled(one):11,}{one.slowest:9.2f}s")
     seconds = sum(one.seconds for one in told.values())
-    print(f"{'in all':26}{sum(one.inputs for one in told.values()):12,}   in {seconds / 60:.1f} minutes of the processor")
+    print(
+        f"{'in all':26}{sum(one.inputs for one in told.values()):12,}   in {seconds / 60:.1f} minutes of the processor"
+    )
 
 
 def _unhandled(told: Told) -> int:

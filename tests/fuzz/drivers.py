@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -22,10 +21,6 @@ QUIET = settings(
 )
 
 
-class Enough(BaseException):
-    """The time is over. Not an Exception, so that nobody takes it for a fault."""
-
-
 def has_atheris() -> bool:
     """Answers whether coverage can guide: there are wheels for Linux, and not for every Python."""
     return find_spec("atheris") is not None
@@ -35,27 +30,24 @@ def by_shape(target: Target, feeder: Feeder, *, seconds: float, number: int) -> 
     """Feeds what Hypothesis thinks of, for so many seconds of the processor."""
     over = until_over(feeder, seconds)
     for part in count(number * 1000):
-        if not some_by_shape(target, feeder, number=part, over=over):
+        some_by_shape(target, feeder, number=part, over=over)
+        if over():
             return
 
 
 def some_by_shape(
     target: Target, feeder: Feeder, *, number: int, most: int = ROUND, over: Callable[[], bool] = lambda: False
-) -> bool:
-    """Feeds some inputs, always the same ones for a number. Answers whether there was time for all of them."""
+) -> None:
+    """Feeds some inputs, always the same ones for a number. When the time is over, the rest is left out."""
 
     @seed(number)
     @settings(QUIET, max_examples=most)
     @given(target.inputs)
     def one(value: Any) -> None:
-        if over():
-            raise Enough
-        feeder.feed(value)
+        if not over():
+            feeder.feed(value)
 
-    with suppress(Enough):
-        one()
-        return True
-    return False
+    one()
 
 
 def by_coverage(target: Target, feeder: Feeder, *, seconds: float, number: int, corpus: Path, tell: Any) -> None:
@@ -75,10 +67,7 @@ def by_coverage(target: Target, feeder: Feeder, *, seconds: float, number: int, 
             os._exit(0)
         feeder.feed(data)
 
-    quiet = ("-verbosity=0", "-timeout=0", "-handle_segv=0", "-handle_bus=0", "-handle_ill=0", "-handle_fpe=0")
-    atheris.Setup(
-        ["fuzz", *quiet, "-handle_abrt=0", f"-seed={number % 2**31 + 1}", f"-max_len={LONGEST}", "-rss_limit_mb=0"]
-        + ["-detect_leaks=0", str(corpus)],
-        one,
-    )
+    ours = ("-handle_segv=0", "-handle_bus=0", "-handle_ill=0", "-handle_fpe=0", "-handle_abrt=0", "-detect_leaks=0")
+    limits = ("-timeout=600", "-rss_limit_mb=0", f"-max_len={LONGEST}", f"-artifact_prefix={corpus.parent}/")
+    atheris.Setup(["fuzz", "-verbosity=0", *ours, *limits, f"-seed={number % 2**31 + 1}", str(corpus)], one)
     atheris.Fuzz()

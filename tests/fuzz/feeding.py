@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from tests.fuzz.guard import Guard
-from tests.fuzz.target import Target
+from tests.fuzz.target import OURS, Target
 
 PATIENCE = 20.0
 """Seconds after which an input is taken to hang, and its process ended."""
@@ -70,7 +70,7 @@ class Feeder:
                 self._target.attempt(value)
         except self._target.refusals as error:
             self.told.refused += 1
-            if not str(error).strip():
+            if isinstance(error, OURS) and not str(error).strip():
                 self._note("refused without a word", error, value)
         except Exception as error:
             self._note(signature(error), error, value)

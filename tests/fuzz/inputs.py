@@ -16,7 +16,15 @@ MEAN = (
     *("%00", "%", "%s", "{}", "{0.__class__}", "$(id)", "`id`", "'; drop table hf_document; --", '"', "\\", "*", "?"),
     *("[", "]", "[]a]", "[!", "[z-a]", "**", "-", "--", "-1", "#", ":", "://", "file:///etc/passwd", "nan", "inf"),
     *("1e999", "9" * 400, "0x10", "१२", "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "&lt;", "]]>"),
-    *("__import__('os').system('id')", "!!python/object/apply:os.system [id]", "null", "true", "NaN", "\x7f", "a" * 5000),
+    *(
+        "__import__('os').system('id')",
+        "!!python/object/apply:os.system [id]",
+        "null",
+        "true",
+        "NaN",
+        "\x7f",
+        "a" * 5000,
+    ),
 )
 """Texts that have been trouble somewhere."""
 
@@ -24,7 +32,9 @@ chars: SearchStrategy[str] = st.characters(exclude_categories=())  # surrogates,
 texts: SearchStrategy[str] = st.one_of(st.sampled_from(MEAN), st.text(chars, max_size=40), st.text(max_size=12))
 names: SearchStrategy[str] = st.one_of(st.sampled_from(("a", "b", "read", "chunk", "embed")), texts)
 numbers = st.one_of(
-    st.integers(-3, 3), st.integers(), st.sampled_from((2**31, -(2**31) - 1, 2**53 + 1, 2**62 + 1, 2**63, 2**64, 10**400))
+    st.integers(-3, 3),
+    st.integers(),
+    st.sampled_from((2**31, -(2**31) - 1, 2**53 + 1, 2**62 + 1, 2**63, 2**64, 10**400)),
 )
 floats = st.one_of(st.floats(), st.sampled_from((1e308, 5e-324, -0.0)))
 scalars = st.one_of(st.none(), st.booleans(), numbers, floats, texts)

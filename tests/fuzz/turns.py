@@ -37,7 +37,9 @@ class Turns:
         with ThreadPoolExecutor(self._jobs) as pool:
             for name, one in pool.map(lambda turn: self._turn(*turn, seconds=each / rounds), turns):
                 _add(told[name], one)
-                print(f"{name:26}{one.inputs:10,} inputs, {one.refused:,} refused, {len(one.findings)} faults", flush=True)
+                print(
+                    f"{name:26}{one.inputs:10,} inputs, {one.refused:,} refused, {len(one.findings)} faults", flush=True
+                )
         return told
 
     def _turn(self, name: str, number: int, *, seconds: float) -> tuple[str, Told]:

@@ -18,14 +18,16 @@ from holdfast.stores import open_store
 from tests.fuzz.inputs import anything, json, numbers, room, scalars, texts
 from tests.fuzz.target import takes
 
-GOOD = st.sampled_from(("a", "b", "c", "d-1", "e.f", "A" * 63))
-NAMES = st.one_of(*[GOOD] * 9, texts)
+GOOD = st.sampled_from(("a", "b", "c", "d-1", "e.f", "g", "h", "A" * 63))
+NAMES = st.one_of(*[GOOD] * 30, texts)
 SPANS = st.floats(-10, 1e6).map(lambda seconds: ("span", seconds))
 OPTIONS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("size", "parallel", "version", "limit", "memory"), numbers | scalars),
     **dict.fromkeys(("failure_rate", "keep", "when_expired", "runs_in", "within", "otherwise", "unheard_of"), scalars),
     **dict.fromkeys(("commit_every", "cursor_expires", "timeout"), SPANS | numbers | scalars),
-    **{"settings": anything, "over": st.integers(-1, 4), "retry": scalars},
+    "settings": anything,
+    "over": st.integers(-1, 4),
+    "retry": scalars,
 }
 FINE: dict[str, st.SearchStrategy[Any]] = {"version": st.integers(1, 3), "keep": st.booleans(), "settings": json}
 KIND = st.sampled_from(("value", "value", "stream", "over", "gate", "none"))
@@ -33,7 +35,13 @@ STEP = st.tuples(
     NAMES, KIND, st.just({}) | st.fixed_dictionaries({}, optional=FINE) | st.fixed_dictionaries({}, optional=OPTIONS)
 )
 RENAMED = st.just({}) | st.dictionaries(NAMES, NAMES, max_size=2)
-PIPELINE = st.tuples(NAMES, st.lists(STEP, max_size=4), RENAMED, st.none() | scalars, st.none() | scalars)
+PIPELINE = st.tuples(
+    NAMES,
+    st.lists(STEP, max_size=4),
+    RENAMED,
+    st.one_of(*[st.none()] * 9, scalars),
+    st.one_of(*[st.none()] * 9, scalars),
+)
 
 
 @takes(
@@ -94,8 +102,20 @@ LINES = (
     *("@a.step\ndef s(doc): return 1", "@a.step\ndef s(): pass", "@a.step\ndef t(doc, cursor=0): yield 1", "1 / 0"),
     *("import nothing_of_that_name", "raise SystemExit(3)", "raise ValueError('\\ud800')", "\tx = 1", "def f(): f()"),
     *("f()", "documents = 3", "def prepare(tx): raise ValueError", "from holdfast import *", "# coding: punycode"),
-    *("class E(Exception):\n    def __str__(self): raise E\nraise E", "del holdfast", "__file__ = None", "\0", "\ud800"),
-    *("raise BaseException('odd')", "assert False", "raise Exception", "a.step(lambda doc: 1)", "import sys; sys.exit()"),
+    *(
+        "class E(Exception):\n    def __str__(self): raise E\nraise E",
+        "del holdfast",
+        "__file__ = None",
+        "\0",
+        "\ud800",
+    ),
+    *(
+        "raise BaseException('odd')",
+        "assert False",
+        "raise Exception",
+        "a.step(lambda doc: 1)",
+        "import sys; sys.exit()",
+    ),
 )
 
 
@@ -113,7 +133,9 @@ def files(given: tuple[list[str], str]) -> None:
 
 
 @takes(
-    st.lists(st.sampled_from((".", "..", "a", "b.py", ":", "/", "x", "holdfast", "\0", "\ud800", "~", "é", " ")), max_size=4),
+    st.lists(
+        st.sampled_from((".", "..", "a", "b.py", ":", "/", "x", "holdfast", "\0", "\ud800", "~", "é", " ")), max_size=4
+    ),
     "Whatever is named as a pipeline is one, or there is a sentence that says what to name.",
     refusals=[ClickException],
 )

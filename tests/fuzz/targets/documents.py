@@ -128,21 +128,43 @@ VALUE = st.one_of(
     texts,
     st.sampled_from(
         (
-            *("=?utf-8?q?=ff?=", "=?punycode?q?a-b?=", "=?idna?b?eA==?=", "=?a?b?c?=", "text/html; charset=unicode_escape"),
+            *(
+                "=?utf-8?q?=ff?=",
+                "=?punycode?q?a-b?=",
+                "=?idna?b?eA==?=",
+                "=?a?b?c?=",
+                "text/html; charset=unicode_escape",
+            ),
             *("multipart/mixed; boundary=", 'multipart/mixed; boundary="a', "text/plain; charset*=x'y'z", "a; b*0*=c"),
-            *("attachment; filename*0=a; filename*1*=b'c'd", "message/rfc822", "message/delivery-status", "text/plain;"),
-            *("<<<<<<<", "a@[", '"', "(((((", "(" * 500, "a:b;c:d;", "@,@,@", "Mon, 99 Foo 99999999999 99:99", "a" * 3000),
+            *(
+                "attachment; filename*0=a; filename*1*=b'c'd",
+                "message/rfc822",
+                "message/delivery-status",
+                "text/plain;",
+            ),
+            *(
+                "<<<<<<<",
+                "a@[",
+                '"',
+                "(((((",
+                "(" * 500,
+                "a:b;c:d;",
+                "@,@,@",
+                "Mon, 99 Foo 99999999999 99:99",
+                "a" * 3000,
+            ),
         )
     ),
 )
 
 
-@takes(
-    st.tuples(st.lists(st.tuples(HEADERS, VALUE), max_size=6), mutated([MAIL, b"--a\n\n--a--", b"<p>x"])), PAGES
-)
+@takes(st.tuples(st.lists(st.tuples(HEADERS, VALUE), max_size=6), mutated([MAIL, b"--a\n\n--a--", b"<p>x"])), PAGES)
 def headers(given: tuple[list[tuple[str, str]], bytes]) -> None:
     named, body = given
-    lines = [f"{name}: {value}".encode(errors="surrogateescape" if value.isprintable() else "replace") for name, value in named]
+    lines = [
+        f"{name}: {value}".encode(errors="surrogateescape" if value.isprintable() else "replace")
+        for name, value in named
+    ]
     path = written("b.eml", b"\n".join([*lines, b"", body]))
     message = read(path, LIMITS)
     for name, _ in named:
@@ -164,7 +186,19 @@ def html(data: bytes) -> None:
     _outcome(written("a.html", data), "html")
 
 
-CHARSETS = ("punycode", "idna", "utf-7", "unicode_escape", "undefined", "rot13", "hex", "zlib", "utf-16", "utf-32", "cp037")
+CHARSETS = (
+    "punycode",
+    "idna",
+    "utf-7",
+    "unicode_escape",
+    "undefined",
+    "rot13",
+    "hex",
+    "zlib",
+    "utf-16",
+    "utf-32",
+    "cp037",
+)
 
 
 @takes(
@@ -200,9 +234,20 @@ def archives(data: bytes) -> None:
 
 
 ODD_XML = (
-    *(b"<!DOCTYPE a>", b"<?xml version='1.1'?>", b"<a xmlns='b'", b"<w:t>", b"</w:p>", b"<c r='ZZZ9' t='s'><v>9</v></c>"),
+    *(
+        b"<!DOCTYPE a>",
+        b"<?xml version='1.1'?>",
+        b"<a xmlns='b'",
+        b"<w:t>",
+        b"</w:p>",
+        b"<c r='ZZZ9' t='s'><v>9</v></c>",
+    ),
     *(b"<v>1e400</v>", b'<xf numFmtId="14"/>', b"<row>", b"<p:ph type='title'/>", b"<w:tc>", b"<mc:Fallback>", b"&#0;"),
-    *(b'<Relationship Id="r0" Target="../../../x" Type="a/officeDocument"/>', b"\xff\xfe", b"<w:lastRenderedPageBreak/>"),
+    *(
+        b'<Relationship Id="r0" Target="../../../x" Type="a/officeDocument"/>',
+        b"\xff\xfe",
+        b"<w:lastRenderedPageBreak/>",
+    ),
 )
 
 
@@ -231,7 +276,18 @@ def office(given: tuple[str, int, list[tuple[int, bytes]], int]) -> None:
 
 
 @takes_bytes(
-    [MAIL, HTML, MARKDOWN, making.pdf(["a"]), _message(), _whole(".docx"), b"PK\x03\x04", b"MZ\x00", b"GIF89a", b"RIFF"],
+    [
+        MAIL,
+        HTML,
+        MARKDOWN,
+        making.pdf(["a"]),
+        _message(),
+        _whole(".docx"),
+        b"PK\x03\x04",
+        b"MZ\x00",
+        b"GIF89a",
+        b"RIFF",
+    ],
     "Any file is of a kind that has a parser, or rejected with a word about what it is.",
 )
 def kinds(data: bytes) -> None:

@@ -30,8 +30,40 @@ PLAIN = texts.map(lambda text: text.encode(errors="replace").decode())  # as sto
 ESCAPED = "Whatever is called or said, a page shows it as text: no element, attribute or address comes of it."
 OURS = {
     *("html", "head", "meta", "title", "style", "body", "main", "header", "footer", "section", "h1", "h2", "p", "div"),
-    *("b", "i", "span", "small", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "code"),
-    *("form", "input", "select", "option", "button", "mark", "bdi", "br", "wbr", "-text", "-doctype", "!doctype", "-document"),
+    *(
+        "b",
+        "i",
+        "span",
+        "small",
+        "ul",
+        "ol",
+        "li",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "dl",
+        "dt",
+        "dd",
+        "code",
+    ),
+    *(
+        "form",
+        "input",
+        "select",
+        "option",
+        "button",
+        "mark",
+        "bdi",
+        "br",
+        "wbr",
+        "-text",
+        "-doctype",
+        "!doctype",
+        "-document",
+    ),
 }
 
 
@@ -81,15 +113,28 @@ def searches(given: Any) -> None:
     question, key, title, snippet, start, length = given
     begin = min(start, len(snippet))
     found = Found(
-        **{"score": 1.0, "collection": key, "source": key, "key": key, "kind": title, "title": title, "page": 2},
-        **{"start": 0, "end": 1, "text": snippet, "snippet": snippet, "metadata": {}},
+        score=1.0,
+        collection=key,
+        source=key,
+        key=key,
+        kind=title,
+        title=title,
+        page=2,
+        start=0,
+        end=1,
+        text=snippet,
+        snippet=snippet,
+        metadata={},
         marks=((begin, min(begin + length, len(snippet))),),
     )
     _checked(search_page(Asked(question, key), [key, title], [found]))
     _checked(search_page(Asked(question, key), [key], sentence=title))
 
 
-@takes(st.lists(PLAIN, min_size=3, max_size=3), "Whatever steps and errors are called, Prometheus reads the same names back.")
+@takes(
+    st.lists(PLAIN, min_size=3, max_size=3),
+    "Whatever steps and errors are called, Prometheus reads the same names back.",
+)
 def metrics(names: list[str]) -> None:
     collector = StoreCollector(_Nothing())  # type: ignore[arg-type]
     measures = [measure for measure in STORE_MEASURES if measure.labels]

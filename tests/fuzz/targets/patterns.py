@@ -20,7 +20,9 @@ from holdfast.stores.which import as_glob, as_like, as_regex
 from tests.fuzz.inputs import texts
 from tests.fuzz.target import takes
 
-BITS = st.sampled_from(("*", "**", "?", "[", "]", "!", "^", "-", "/", "\\", "a", "b", ".", "#", " ", "[a-z]", "[!a]", "a" * 30))
+BITS = st.sampled_from(
+    ("*", "**", "?", "[", "]", "!", "^", "-", "/", "\\", "a", "b", ".", "#", " ", "[a-z]", "[!a]", "a" * 30)
+)
 PATTERN = st.lists(BITS, max_size=14).map("".join) | texts
 KEY = st.lists(st.sampled_from(("a", "b", "/", ".", "*", "[", "a" * 30, "é")), max_size=12).map("".join)
 
@@ -47,7 +49,9 @@ def keys(given: tuple[str, str]) -> None:
         as_regex(pattern).fullmatch(key)
         return
     found = as_regex(pattern).fullmatch(key) is not None
-    (glob, like), = _db().execute(r"select ? glob ?, ? like ? escape '\'", (key, as_glob(pattern), key, as_like(pattern)))
+    ((glob, like),) = _db().execute(
+        r"select ? glob ?, ? like ? escape '\'", (key, as_glob(pattern), key, as_like(pattern))
+    )
     assert bool(glob) == found == fnmatchcase(key, pattern.replace("[", "[[]")), (pattern, key, glob, found)
     assert bool(like) or not found
 
@@ -66,7 +70,9 @@ def globs(given: tuple[str, str]) -> None:
 
 
 WORD = st.lists(
-    st.sampled_from(("http", "https", "file", "s3", "ftp", ":", "//", "/", "a.org", "@", "u:p", "[", "]", "::1", "?", "#"))
+    st.sampled_from(
+        ("http", "https", "file", "s3", "ftp", ":", "//", "/", "a.org", "@", "u:p", "[", "]", "::1", "?", "#")
+    )
     | st.sampled_from(("*", "..", "\0", "\ud800", "%2e%2e", "::", "zip", " ", "localhost", "\\", "é", "C:")),
     max_size=8,
 ).map("".join)

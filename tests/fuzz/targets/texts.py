@@ -21,7 +21,25 @@ from holdfast.pipelines.rag.titles import title_of
 from tests.fuzz.inputs import texts
 from tests.fuzz.target import takes
 
-BITS = ("# ", "## x", "#", "\n", "\n\n", " ", "\t", "```", "~~~", "| a | b |", "a", ". ", "\f", "\r", "é", "\U0001f600", "- ")
+BITS = (
+    "# ",
+    "## x",
+    "#",
+    "\n",
+    "\n\n",
+    " ",
+    "\t",
+    "```",
+    "~~~",
+    "| a | b |",
+    "a",
+    ". ",
+    "\f",
+    "\r",
+    "é",
+    "\U0001f600",
+    "- ",
+)
 PIECE = st.tuples(st.sampled_from(BITS) | st.text(max_size=5), st.sampled_from((1, 1, 2, 3, 40, 20_000)))
 LONG = st.lists(PIECE, max_size=6).map(lambda pieces: "".join(bit * times for bit, times in pieces)[:60_000])
 SIZES = st.tuples(st.sampled_from((1, 2, 10, 1000)), st.integers(0, 9))
@@ -37,7 +55,11 @@ def chunks(given: tuple[str, tuple[int, int]]) -> None:
     text, (size, tenths) = given
     text = text if size > 2 else text[:3000]
     overlap = size * tenths // 10
-    for spans in (recursive(text, size, overlap), by_markdown(text, size, overlap), by_tokens(text, size, overlap, _Bytes())):
+    for spans in (
+        recursive(text, size, overlap),
+        by_markdown(text, size, overlap),
+        by_tokens(text, size, overlap, _Bytes()),
+    ):
         behind = 0
         for start, end in spans:
             assert 0 <= start < end <= len(text)
@@ -55,7 +77,11 @@ class _Bytes:
         return [(place, place + 1) for place, letter in enumerate(text) for _ in letter.encode(errors="replace")]
 
 
-@takes(LONG, f"Any Markdown is blocks that together are the text, each place of it under some headings; {IN_TIME}.", sealed=True)
+@takes(
+    LONG,
+    f"Any Markdown is blocks that together are the text, each place of it under some headings; {IN_TIME}.",
+    sealed=True,
+)
 def markdown(text: str) -> None:
     blocks = list(blocks_of(text))
     assert "".join(text[block.start : block.end] for block in blocks) == text
@@ -73,7 +99,11 @@ def cleaned(text: str) -> None:
     assert sum(map(len, in_pages([text[:100], text[100:]]))) <= len(text)
 
 
-@takes(st.lists(texts, max_size=5), "Whatever attachments are called, each has a name of its own that is no path.", sealed=True)
+@takes(
+    st.lists(texts, max_size=5),
+    "Whatever attachments are called, each has a name of its own that is no path.",
+    sealed=True,
+)
 def attachments(given: list[str]) -> None:
     names = Names(100)
     for name in given:
@@ -83,7 +113,11 @@ def attachments(given: list[str]) -> None:
         assert len(chosen.encode()) < 800
 
 
-@takes(st.tuples(LONG | texts, texts | LONG.map(lambda text: text[:2000])), "Any question finds a stretch of any text.", sealed=True)
+@takes(
+    st.tuples(LONG | texts, texts | LONG.map(lambda text: text[:2000])),
+    "Any question finds a stretch of any text.",
+    sealed=True,
+)
 def snippets(given: tuple[str, str]) -> None:
     text, question = given
     snippet, marks = snippet_of(text, words_of(question))

@@ -15,13 +15,50 @@ from holdfast.stores import database_file, files_of, is_fresh, migrate_store, op
 from tests.fuzz.inputs import room, texts
 from tests.fuzz.target import takes
 
-BITS = ("sqlite", "memory", "postgresql", "postgres", "SQLITE", ":", ":///", "://", "/", "a.db", "b", "?", "synchronous=normal")
-ODD = ("%00", "%2e", "%", "..", "\0", "\ud800", "#", "[", "]", "@", " ", "\n", "é", "mode=ro", "&", "=", "~", "a" * 300, "\\")
+BITS = (
+    "sqlite",
+    "memory",
+    "postgresql",
+    "postgres",
+    "SQLITE",
+    ":",
+    ":///",
+    "://",
+    "/",
+    "a.db",
+    "b",
+    "?",
+    "synchronous=normal",
+)
+ODD = (
+    "%00",
+    "%2e",
+    "%",
+    "..",
+    "\0",
+    "\ud800",
+    "#",
+    "[",
+    "]",
+    "@",
+    " ",
+    "\n",
+    "é",
+    "mode=ro",
+    "&",
+    "=",
+    "~",
+    "a" * 300,
+    "\\",
+)
 REST = st.lists(st.sampled_from((*BITS, *ODD)), max_size=5).map("".join)
 HERE = st.sampled_from(("sqlite:///", "sqlite:", "sqlite://", "sqlite:///./", "memory:", "memory://", "", "x:"))
 URL = st.tuples(HERE, REST | texts).map("".join)
 SERVER = st.tuples(
-    st.sampled_from(("postgresql://127.0.0.1:1/", "postgres://u:p@127.0.0.1:1/x?", "postgresql:///?host=127.0.0.1&port=1&")), REST
+    st.sampled_from(
+        ("postgresql://127.0.0.1:1/", "postgres://u:p@127.0.0.1:1/x?", "postgresql:///?host=127.0.0.1&port=1&")
+    ),
+    REST,
 ).map("".join)
 
 

@@ -27,7 +27,9 @@ from tests.fuzz.target import takes
 from tests.fuzz.targets.urls import ended
 from tests.fuzz.targets.values import _pipeline
 
-NUMBER = st.sampled_from(("0", "1", "12", "0.5", "5.", ".5", "9" * 20, "9" * 400, "1e9", "-1", "٣", "²", "0.000000001", "nan"))
+NUMBER = st.sampled_from(
+    ("0", "1", "12", "0.5", "5.", ".5", "9" * 20, "9" * 400, "1e9", "-1", "٣", "²", "0.000000001", "nan")
+)
 UNIT = st.sampled_from(("", "s", "m", "min", "h", "d", "ms", "%", "/s", "/min", "/h", "/", ":", " ", "S"))
 HOST = st.sampled_from(("", ":", "[::1]:", "0.0.0.0:", "a:b:", "]:"))
 DIGITS = st.tuples(HOST | st.just(""), NUMBER, UNIT, st.just("") | NUMBER, st.just("") | UNIT)
@@ -62,7 +64,9 @@ def addresses(text: str) -> None:
     assert 0 <= port < 65536
 
 
-@takes(st.lists(texts | st.tuples(texts, SAID).map("=".join), max_size=3), A_WORD, refusals=[ClickException], sealed=True)
+@takes(
+    st.lists(texts | st.tuples(texts, SAID).map("=".join), max_size=3), A_WORD, refusals=[ClickException], sealed=True
+)
 def pairs(given: list[str]) -> None:
     for name in pairs_of(given, "--where"):
         assert name
@@ -115,7 +119,9 @@ LINE = st.sampled_from(tuple(COMMANDS)).flatmap(
 )
 
 
-@takes(LINE, "Any command with any words ends with an exit code of ours and a sentence; it writes only where it was told.")
+@takes(
+    LINE, "Any command with any words ends with an exit code of ours and a sentence; it writes only where it was told."
+)
 def commands(given: tuple[tuple[str, ...], list[str], list[tuple[str, str]]]) -> None:
     words, arguments, options = given
     line = [*words, *arguments]
@@ -127,7 +133,17 @@ def commands(given: tuple[tuple[str, ...], list[str], list[tuple[str, str]]]) ->
         ended(CliRunner().invoke(app, [*line, "--store", _store()], prog_name="holdfast"))
 
 
-VARIABLES = ("HOLDFAST_STORE", "HOLDFAST_WHO", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "OTEL_EXPORTER_OTLP_PROTOCOL", "COLUMNS", "NO_COLOR", "TZ", "LANG")
+VARIABLES = (
+    "HOLDFAST_STORE",
+    "HOLDFAST_WHO",
+    "OTEL_TRACES_SAMPLER",
+    "OTEL_TRACES_SAMPLER_ARG",
+    "OTEL_EXPORTER_OTLP_PROTOCOL",
+    "COLUMNS",
+    "NO_COLOR",
+    "TZ",
+    "LANG",
+)
 SETTING = SAID.filter(lambda text: "\0" not in text and "/" not in text)
 
 
