@@ -79,11 +79,9 @@ def test_a_value_that_is_not_what_the_step_gives_is_a_crash() -> None:
 def test_a_child_that_babbles_has_crashed_and_the_next_document_gets_another(pipeline: holdfast.Pipeline) -> None:
     @pipeline.step(runs_in="process")
     def babble(doc: holdfast.Document) -> str:
-        for number in os.listdir("/proc/self/fd"):
-            if os.path.exists(f"/proc/self/fd/{number}") and os.readlink(f"/proc/self/fd/{number}").startswith(
-                "socket:"
-            ):
-                os.write(int(number), LENGTH.pack(3) + b"???")
+        for file in Path("/proc/self/fd").iterdir():
+            if file.is_socket():
+                os.write(int(file.name), LENGTH.pack(3) + b"???")
         return "never heard"
 
     @pipeline.step(runs_in="process")

@@ -20,7 +20,7 @@ from tests.fuzz.target import OURS, Target
 PATIENCE = 20.0
 """Seconds after which an input is taken to hang, and its process ended."""
 SLOW = 4.0
-"""Seconds of the processor after which an input is a fault, though it ends: a page of a hundred could not be waited for."""
+"""Seconds of the processor after which an input is a fault, though it ends: nobody could wait for a hundred of it."""
 ROOM = 1 << 20
 """Bytes that are remembered of an input, should the process die of it."""
 

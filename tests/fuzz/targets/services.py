@@ -1,4 +1,4 @@
-"""Services that lie: how long to wait, what was read, vectors, sizes and dates; and model packs that were tampered with."""
+"""Services that lie: how long to wait, what was read, vectors, sizes, dates; and model packs that are others."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ EMBEDDED = st.fixed_dictionaries(
 
 @takes(
     st.tuples(STATUS, st.just(FINE) | EMBEDDED | LIE, st.sampled_from((2, 2, 1)), st.booleans()),
-    "Whatever a service answers for texts, there is a vector of length one for each, or a ServiceError says what it did.",
+    "Whatever a service answers, there is a vector of length one for each text, or a ServiceError says what it did.",
     refusals=[BadInput, Fault],
 )
 def embeddings(given: tuple[int, Any, int, bool]) -> None:

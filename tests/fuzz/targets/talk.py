@@ -78,7 +78,7 @@ CLASS = st.sampled_from(CLASSES) | texts
 
 @takes(
     st.tuples(st.lists(CLASS, max_size=4), texts, texts, st.none() | st.floats() | numbers, st.none() | st.floats()),
-    "An error that a child tells is an error here too, of a class that is loaded already; nothing is imported or called.",
+    "An error that a child tells is one here too, of a class that is loaded already; nothing is imported or called.",
     sealed=True,
 )
 def stories(given: tuple[list[str], str, str, Any, Any]) -> None:

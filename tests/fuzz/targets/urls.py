@@ -137,4 +137,4 @@ def _tidy() -> None:
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path, ignore_errors=True)
         else:
-            os.unlink(entry.path)
+            os.remove(entry.path)  # noqa: PTH107

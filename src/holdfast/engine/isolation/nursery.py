@@ -33,6 +33,8 @@ from holdfast.engine.isolation.talk import (
     Garbled,
     Gave,
     Hangup,
+    Message,
+    Question,
     Task,
     Verified,
     Yielded,
@@ -112,9 +114,7 @@ class Nursery:
                 message = child.talk.hear()
                 if isinstance(message, (Gave, Yielded, Verified, Failed)):
                     return message
-                if not isinstance(message, (AskItems, AskExtent, AskDecision)):
-                    raise Garbled(f"a child does not say {type(message).__name__}")
-                child.talk.say(reply_to(desk, message))
+                child.talk.say(reply_to(desk, _question(message)))
         except Garbled as nonsense:
             child.end()
             child.dismiss()
@@ -211,6 +211,12 @@ class Nursery:
             self._lodgers.popitem()[0].dismiss()
         self._lodgers[child] = None
         desk.stream = Lodging(child, self._lodgers)
+
+
+def _question(message: Message) -> Question:
+    if isinstance(message, (AskItems, AskExtent, AskDecision)):
+        return message
+    raise Garbled(f"a child does not say {type(message).__name__}")
 
 
 class _Turn:
