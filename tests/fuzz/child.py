@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import resource
+from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -27,26 +29,18 @@ def main() -> None:
 
 def feed(name: str, folder: Path, *, seconds: float, number: int) -> None:
     """Feeds one target and tells what came of it."""
-    from tests.fuzz.drivers import by_coverage, by_shape, has_atheris, some_by_shape
+    from tests.fuzz.drivers import by_coverage, by_shape, has_atheris, warm
     from tests.fuzz.feeding import Feeder
     from tests.fuzz.target import target_named
 
-    if has_atheris():
-        import atheris
-
-        with atheris.instrument_imports(include=["holdfast"]):
-            target = target_named(name)
-    else:
+    with _instrumenting():
         target = target_named(name)
-    feeder = Feeder(target, last=folder / "last")
+        feeder = Feeder(target, last=folder / "last")
+        warm(target, feeder)
 
     def tell() -> None:
         (folder / "told.json").write_bytes(msgspec.json.encode(feeder.told))
 
-    for one in target.seeds:
-        feeder.warm(one)
-    if target.sealed and not target.seeds:
-        some_by_shape(target, _Warming(feeder), number=0, most=50)  # type: ignore[arg-type]
     if target.seeds and has_atheris():
         corpus = folder / "corpus"
         corpus.mkdir(exist_ok=True)
@@ -55,9 +49,13 @@ def feed(name: str, folder: Path, *, seconds: float, number: int) -> None:
     tell()
 
 
-class _Warming:
-    def __init__(self, feeder: object) -> None:
-        self.feed = feeder.warm  # type: ignore[attr-defined]
+def _instrumenting() -> AbstractContextManager[object]:
+    """Has atheris see which lines of ours are reached, also in modules that are imported only when they are needed."""
+    if find_spec("atheris") is None:
+        return nullcontext()
+    import atheris
+
+    return atheris.instrument_imports(include=["holdfast"])  # type: ignore[no-any-return]
 
 
 if __name__ == "__main__":

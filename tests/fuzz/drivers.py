@@ -15,6 +15,7 @@ from tests.fuzz.feeding import Feeder, until_over
 from tests.fuzz.target import Target
 
 ROUND = 200
+WARMING = 50
 LONGEST = 1 << 16
 QUIET = settings(
     database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), max_examples=ROUND
@@ -24,6 +25,14 @@ QUIET = settings(
 def has_atheris() -> bool:
     """Answers whether coverage can guide: there are wheels for Linux, and not for every Python."""
     return find_spec("atheris") is not None
+
+
+def warm(target: Target, feeder: Feeder) -> None:
+    """Has everything imported and opened that is so when it is first needed: a sealed target would be blamed for it."""
+    for one in target.seeds:
+        feeder.warm(one)
+    if target.sealed and not target.seeds:
+        _each(target, feeder.warm, number=0, most=WARMING)
 
 
 def by_shape(target: Target, feeder: Feeder, *, seconds: float, number: int) -> None:
@@ -39,13 +48,15 @@ def some_by_shape(
     target: Target, feeder: Feeder, *, number: int, most: int = ROUND, over: Callable[[], bool] = lambda: False
 ) -> None:
     """Feeds some inputs, always the same ones for a number. When the time is over, the rest is left out."""
+    _each(target, lambda value: None if over() else feeder.feed(value), number=number, most=most)
 
+
+def _each(target: Target, do: Callable[[Any], None], *, number: int, most: int) -> None:
     @seed(number)
     @settings(QUIET, max_examples=most)
     @given(target.inputs)
     def one(value: Any) -> None:
-        if not over():
-            feeder.feed(value)
+        do(value)
 
     one()
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from msgspec import Struct
@@ -64,10 +66,11 @@ def takes_bytes(
 
 
 def every_target() -> dict[str, Target]:
-    """Gives all targets by their names."""
+    """Gives all targets by their names, but for families whose libraries are not there."""
     for module in iter_modules(targets.__path__):
-        import_module(f"{targets.__name__}.{module.name}")
-    return dict(sorted(_known.items()))
+        with suppress(pytest.skip.Exception):
+            import_module(f"{targets.__name__}.{module.name}")
+    return {name: _known[name] for name in sorted(_known)}
 
 
 def target_named(name: str) -> Target:

@@ -21,6 +21,7 @@ from holdfast.pipelines.rag.embedders.batcher import BadInput, Fault
 from holdfast.pipelines.rag.embedders.onnx_graph import encoder
 from holdfast.pipelines.rag.embedders.pack import MAGIC, Pack
 from holdfast.pipelines.rag.embedders.services import Ollama, OpenAI
+from holdfast.pipelines.rag.sources.remote import _nanoseconds
 from holdfast.pipelines.rag.sources.source import Unreachable
 from holdfast.pipelines.rag.sources.web import _length, _seen, _sound
 from tests.fuzz.inputs import json, numbers, texts, written
@@ -160,6 +161,15 @@ def headers(given: tuple[int, dict[str, str]]) -> None:
     int(_length(answer) or 0)
     assert -(2**63) <= seen.size < 2**63
     assert -(2**63) <= seen.mtime_ns < 2**63
+
+
+@takes(
+    WAITS | numbers | st.floats() | st.none(),
+    "Whenever a bucket says that an object was changed, it is a time that can be kept, or none.",
+    sealed=True,
+)
+def times(moment: Any) -> None:
+    assert abs(_nanoseconds(moment)) < 2**63
 
 
 def _pack(**changed: Any) -> bytes:

@@ -37,5 +37,5 @@ def test_a_tensor_that_is_not_there_or_not_whole_is_refused(tmp_path: Path) -> N
     with pytest.raises(PackError, match="no tensor 'nothing'"):
         pack.tensor("nothing")
     lying = packed(tmp_path, _pack().replace(b'"shape":[2,4]', b'"shape":[2,9]'))
-    with pytest.raises(PackError, match="'word_emb' of the model pack .* is damaged"):
+    with pytest.raises(PackError, match=r"'word_emb' of the model pack .* is damaged"):
         lying.tensor("word_emb")

@@ -163,8 +163,10 @@ def test_an_outlook_message_cut_short_is_refused(tmp_path: Path) -> None:
 
 
 def test_comments_in_comments_are_given_as_they_stand(tmp_path: Path) -> None:
-    [page] = pages_of(kept(tmp_path, b"From: " + b"(" * 900 + b"\nTo: b\n\ntides"))
+    nest = b"(" * 900
+    [page] = pages_of(kept(tmp_path, b"From: " + nest + b"\nTo: b\nContent-Disposition: " + nest + b"\n\ntides"))
     assert page.text.startswith("From: ((((")
+    assert page.text.endswith("tides")
 
 
 def test_a_letter_to_a_million_people_is_read_in_time(tmp_path: Path) -> None:

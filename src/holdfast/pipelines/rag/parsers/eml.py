@@ -23,8 +23,9 @@ HEADERS = ("From", "To", "Cc", "Date", "Subject")
 LONGEST_HEADER = 20_000
 """Characters that the standard library may take apart: it takes a tenth of a millisecond for an address, and a letter
 to a million people would take minutes."""
-MALFORMED = (ValueError, LookupError, TypeError, AttributeError, AssertionError, MessageError)
-"""What the standard library raises over headers and parts that break the rules. Seen: all of them."""
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError, AssertionError, MessageError, RecursionError)
+"""What the standard library raises over headers and parts that break the rules. Seen: all of them; the last one over
+a comment in a comment in a comment."""
 
 
 def pages(path: Path, *, start: int, limits: Limits) -> Iterator[Page]:
@@ -70,7 +71,7 @@ def header(message: Message, name: str) -> str:
     try:
         simple = raw.isprintable() and len(raw) <= LONGEST_HEADER  # else: bytes, folded badly, or made to take long
         value = str(message[name] or "") if simple else _decoded_header(raw)
-    except (*MALFORMED, RecursionError):  # a comment in a comment in a comment
+    except MALFORMED:
         value = _decoded_header(raw)
     return " ".join(clean(value).split())
 
