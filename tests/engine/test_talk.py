@@ -35,7 +35,16 @@ def test_a_length_that_nobody_has_memory_for_is_not_allocated() -> None:
             heard(LENGTH.pack(length) + b"a little")
 
 
-@pytest.mark.parametrize("frame", [b"", b"\xc1", b"\x93\xa4gave\x01\x02", b"\x91\xa4\xff\xff\xff\xff", b"\x91" * 5000])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\xc1",
+        b"\x93\xa4gave\x01\x02",
+        b"\x91\xa4\xff\xff\xff\xff",
+        b"\x91" * 5000,
+    ],
+)
 def test_what_is_no_message_is_garbled(frame: bytes) -> None:
     with pytest.raises(Garbled, match="no message"):
         heard(LENGTH.pack(len(frame)) + frame)
@@ -71,8 +80,9 @@ def test_a_value_that_is_not_what_the_step_gives_is_a_crash() -> None:
     @count.effect
     def write(tx: object, doc: holdfast.Document, value: list[int]) -> None: ...
 
-    with pytest.raises(BodyCrashed, match="gave what cannot be read"):
-        result_of(count, Gave([(0, '"a"')], True))
+    for value in ('"a"', "[", [1], None):
+        with pytest.raises(BodyCrashed, match="gave what cannot be read"):
+            result_of(count, Gave([(0, value)], True))
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to find the line")

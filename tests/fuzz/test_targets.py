@@ -13,7 +13,7 @@ from tests.fuzz.feeding import Feeder
 from tests.fuzz.target import every_target
 
 TARGETS = every_target()
-MOMENT = 80
+MOMENT = 60
 """Inputs for each."""
 
 

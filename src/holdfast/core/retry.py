@@ -40,13 +40,13 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     permanent: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.attempts < 1:
+        if not self.attempts >= 1:
             raise DefinitionError("Retry(attempts=) is at least 1: the first try counts")
         if self.crashes <= SUSPECT:
             raise DefinitionError(
                 f"Retry(crashes=) is more than {SUSPECT}: only a crash made alone convicts a document"
             )
-        if self.base <= timedelta(0) or self.ceiling < self.base or self.factor < 1:
+        if self.base <= timedelta(0) or self.ceiling < self.base or not self.factor >= 1:
             raise DefinitionError("Retry needs 0 < base <= ceiling and a factor of at least 1")
         if not 0 <= self.jitter <= 1:
             raise DefinitionError("Retry(jitter=) is the share of the wait that is random: between 0 and 1")

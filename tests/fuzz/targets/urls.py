@@ -97,7 +97,7 @@ COMMANDS = st.sampled_from((("status",), ("show", "k"), ("migrate",), ("dead", "
 @takes(st.tuples(URL, COMMANDS, st.booleans()), "The command line opens it, or ends with 2 or 3 and a sentence.")
 def commands(given: tuple[str, tuple[str, ...], bool]) -> None:
     url, words, by_environment = given
-    if not _is_safe(url) or (by_environment and not _fits_environment(url)):
+    if not _is_safe(url) or (by_environment and not fits_environment(url)):
         return
     environment: dict[str, Any] = {"HOLDFAST_STORE": url} if by_environment else {"HOLDFAST_STORE": None}
     named = [] if by_environment else ["--store", url]
@@ -108,7 +108,8 @@ def commands(given: tuple[str, tuple[str, ...], bool]) -> None:
             _tidy()
 
 
-def _fits_environment(text: str) -> bool:
+def fits_environment(text: str) -> bool:
+    """Answers whether a variable of the environment can have this value at all."""
     try:
         return "\0" not in os.fsencode(text).decode("latin-1")
     except UnicodeEncodeError:

@@ -20,6 +20,8 @@ from holdfast.stores.protocol import Store
 from tests.fuzz.inputs import anything, json, names, nested, numbers, room, texts
 from tests.fuzz.target import takes, takes_bytes
 
+Submitted = tuple[str, str, Any, str, int]
+"""Batch, key, payload, fingerprint, priority."""
 OURS_OR_EQUAL = "Either it is kept and comes back equal, or CannotKeep says which place of it cannot be."
 
 
@@ -78,12 +80,13 @@ def streamed(given: list[tuple[Any, Any]]) -> None:
     st.tuples(names, names, anything, texts, numbers),
     "A document with any key and payload is taken in and found again as it was, or refused; by every store alike.",
 )
-def submitted(given: tuple[str, str, Any, str, int]) -> None:
-    told = [_told(store, given) for store in (_memory, _sqlite)]
+def submitted(given: Submitted) -> None:
+    told = [came_of(opened, given) for opened in (_memory, _sqlite)]
     assert told[0] == told[1], told
 
 
-def _told(opened: Callable[[], Store], given: tuple[str, str, Any, str, int]) -> str:
+def came_of(opened: Callable[[], Store], given: Submitted) -> str:
+    """Says what a store does with a document: takes it in, and gives it back as it was, or refuses it."""
     batch, key, payload, fingerprint, priority = given
     with closing(opened()) as store:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from contextlib import closing
 from functools import cache
 from typing import Any
 
@@ -25,6 +26,8 @@ from holdfast.web.serving import Serving, _listener
 from tests.fuzz.inputs import room, texts
 from tests.fuzz.target import takes, takes_bytes
 
+Question = tuple[str, dict[str, str], dict[str, Any]]
+"""What is asked, about which documents, with which metadata."""
 HERE = frozenset({"127.0.0.1"})
 ANSWERED = "Every request is answered: 200 with what was asked for, or a refusal with a sentence; never 500."
 LETTERS = {
@@ -36,16 +39,19 @@ LETTERS = {
 @cache
 def database() -> str:
     """A store with a small collection."""
+    url = f"sqlite:///{room()}/web.db"
+    make_searchable(url)
+    return url
+
+
+def make_searchable(url: str) -> None:
+    """Has a store take in the letters."""
     folder = room() / "letters"
     folder.mkdir(exist_ok=True)
     for name, text in LETTERS.items():
         (folder / name).write_text(text)
-    url = f"sqlite:///{room()}/web.db"
-    with holdfast.open(url) as store:
-        library = rag.Library(store, settings=rag.Settings(embedder="hash:64"))
+    with holdfast.open(url) as store, closing(rag.Library(store, settings=rag.Settings(embedder="hash:64"))) as library:
         library.ingest(str(folder), Looking(metadata={"case": 12, "who": "a"}))
-        library.close()
-    return url
 
 
 @cache
@@ -195,9 +201,12 @@ def parameters(given: tuple[list[tuple[str, str]], str]) -> None:
     ),
     "Any question about any documents finds some or none.",
 )
-def searches(given: tuple[str, dict[str, str], dict[str, Any]]) -> None:
+def searches(given: Question) -> None:
+    with holdfast.open(database()) as store, closing(rag.Library(store)) as library:
+        search(library, given)
+
+
+def search(library: rag.Library, given: Question) -> None:
+    """Asks a library one question."""
     question, where, metadata = given
-    with holdfast.open(database()) as store:
-        library = rag.Library(store)
-        library.search(question, rag.Where(**where, metadata=metadata), limit=3)
-        library.close()
+    library.search(question, rag.Where(**where, metadata=metadata), limit=3)
