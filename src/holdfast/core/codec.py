@@ -33,7 +33,7 @@ def read_scalar(text: str) -> str | int | float | bool | None:
     """Reads what a person typed for a value: JSON where it is a number, true, false, null or in quotes, else text."""
     try:
         value = decode_json(text)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):  # half a character, as in names of undecodable files
         return text
     return value if isinstance(value, _PLAIN) else text
 

@@ -44,7 +44,7 @@ def reading(data: bytes) -> None:
 
 
 PLACES = st.lists(st.integers(0, 12), min_size=1, max_size=4)
-CHANGE = st.tuples(PLACES, json | names | st.just("__gone__") | st.integers(100, 3000).map(nested))
+CHANGE = st.tuples(PLACES, json | names | st.just("__gone__") | st.just("__deep__"))
 
 
 @takes(
@@ -80,6 +80,6 @@ def _put(value: Any, places: list[int], new: Any) -> None:
             if new == "__gone__":
                 del value[at]
             else:
-                value[at] = new
+                value[at] = nested(500) if new == "__deep__" else new
             return
         value = value[at]
