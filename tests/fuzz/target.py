@@ -36,18 +36,20 @@ class Target(Struct, frozen=True, kw_only=True):
     seeds: tuple[bytes, ...] = ()
     refusals: tuple[type[BaseException], ...] = OURS
     sealed: bool = False
+    moment: int = 60
+    """How many inputs the tests feed it."""
 
 
 _known: dict[str, Target] = {}
 
 
 def takes(
-    inputs: SearchStrategy[Any], expects: str, *, refusals: Sequence[type[BaseException]] = (), sealed: bool = False
+    inputs: SearchStrategy[Any], expects: str, *, refusals: Sequence[type[BaseException]] = (), **more: Any
 ) -> Callable[[Attempt], Attempt]:
     """Makes a target of a function that takes values."""
 
     def register(attempt: Attempt) -> Attempt:
-        return _register(attempt, expects=expects, inputs=inputs, refusals=(*OURS, *refusals), sealed=sealed)
+        return _register(attempt, expects=expects, inputs=inputs, refusals=(*OURS, *refusals), **more)
 
     return register
 

@@ -13,8 +13,6 @@ from tests.fuzz.feeding import Feeder
 from tests.fuzz.target import every_target
 
 TARGETS = every_target()
-MOMENT = 60
-"""Inputs for each."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -32,7 +30,7 @@ def test_whatever_comes_in_is_handled(name: str) -> None:
     warm(target, feeder)
     for one in target.seeds:
         feeder.feed(one)
-    some_by_shape(target, feeder, number=20261116, most=MOMENT)
+    some_by_shape(target, feeder, number=20261116, most=target.moment)
     for finding in feeder.told.findings.values():
         pytest.fail(f"{target.expects}\nBut not for {finding.shown[:2000]}\n{finding.story}")
     assert feeder.told.inputs > 0
