@@ -382,6 +382,16 @@ class TestFiles:
             migrate_store(wrong)
         assert not [*tmp_path.iterdir()]
 
+    @pytest.mark.parametrize("wrong", ["sqlite:///report#1.db", "sqlite:///report\n1.db"])
+    def test_a_name_that_would_be_cut_is_refused(self, wrong: str, tmp_path: Path) -> None:
+        with chdir(tmp_path), pytest.raises(StoreError, match="write # as %23"):
+            open_store(wrong)
+        assert not [*tmp_path.iterdir()]
+
+    def test_a_name_may_have_any_character_by_its_number(self, tmp_path: Path) -> None:
+        open_store(f"sqlite:///{tmp_path}/report%231%0A%20%3F.db").close()
+        assert (tmp_path / "report#1\n ?.db").exists()
+
     def test_a_missing_folder_is_told(self, tmp_path: Path) -> None:
         with pytest.raises(StoreGone, match=r"there is no folder .*/nowhere; create it first"):
             SqliteStore(f"sqlite:///{tmp_path}/nowhere/store.db")

@@ -70,7 +70,7 @@ FILE = st.tuples(texts, st.sampled_from(("", ".txt", ".eml", "#", "#0", "/", "\\
 @takes(
     st.tuples(texts, st.lists(FILE, max_size=3)),
     "A letter with anything in it is ingested, or is a dead letter with a reason; what it carries is a document each.",
-    moment=4,
+    moment=20,
 )
 def letters(given: tuple[str, list[tuple[str, str, bytes]]]) -> None:
     subject, files = given

@@ -79,6 +79,8 @@ def stores(url: str) -> None:
             files_of(url)
             is_fresh(url)
             open_store(url).close()
+            path = database_file(url)
+            assert path is None or path.exists(), f"it was not made at {path}"
             if not url.startswith("memory"):
                 migrate_store(url)
         finally:

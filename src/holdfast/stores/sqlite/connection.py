@@ -180,6 +180,8 @@ def _parse(url: str) -> tuple[Path, str]:
         parts = urlsplit(url)
     except ValueError as error:
         raise StoreError(f"{url!r} is no URL: {error}; write sqlite:///papers.db") from error
+    if set(url) & set("#\t\r\n"):  # what follows, or the character itself, would silently be left out of the name
+        raise StoreError(f"{url!r}: in the name of the file write # as %23, and a line's end or a tab as %0A or %09")
     name = unquote(parts.path)
     if why := unkept(name):
         raise StoreError(f"{url!r}: the name of the file {why}")
