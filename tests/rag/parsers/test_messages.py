@@ -180,3 +180,15 @@ def test_an_encoding_that_is_not_for_texts_is_not_used(tmp_path: Path, charset: 
     head = f"From: a@b\nTo: c@d\nContent-Type: text/plain; charset={charset}\n\n".encode()
     pages = list(pages_of(kept(tmp_path, head + body)))
     assert "tides tides" in pages[0].text
+
+
+def test_a_part_that_says_its_kind_at_great_length_is_read_in_time(tmp_path: Path) -> None:
+    for kind in (b"a " * 1_000_000, b"text/plain; " + b"a=b; " * 500_000, b"text/plain; " + b'"' * 1_000_000):
+        pages = list(pages_of(kept(tmp_path, b"From: a@b\nTo: c@d\nContent-Type: " + kind + b"\n\ntides")))
+        assert pages[-1].text.endswith("tides")
+
+
+def test_a_kind_that_breaks_the_rules_is_left_as_it_stands(tmp_path: Path) -> None:
+    head = b"From: =?utf-8?q?D=C3=A9?= <a@b>\nTo: c@d\nContent-Type: text/plain; name*=u\x00\x00%8e''%2%ac.pdf\n\ntides"
+    [page] = pages_of(kept(tmp_path, head), kind="eml")
+    assert page.text == "From: Dé <a@b>\nTo: c@d\n\ntides"
