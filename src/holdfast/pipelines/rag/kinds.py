@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import zlib
 from pathlib import Path
 from typing import Literal
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.limits import LIMITS, Limits, check_size
-from holdfast.pipelines.rag.zips import open_zip
+from holdfast.pipelines.rag.zips import BROKEN, PLAIN, open_zip
 
 Kind = Literal["pdf", "docx", "pptx", "xlsx", "html", "markdown", "text", "eml", "msg", "png", "jpeg", "tiff"]
 """The kinds of files that have a parser."""
@@ -106,9 +105,11 @@ def _kind_of_zip(path: Path, limits: Limits) -> Kind:
 def _mimetype(archive: ZipFile) -> bytes:
     """Reads what OpenDocument and EPUB files say they are."""
     try:
+        if archive.getinfo("mimetype").compress_type not in PLAIN:
+            return b""
         with archive.open("mimetype") as file:
             return file.read(200)
-    except (BadZipFile, NotImplementedError, KeyError, EOFError, OSError, zlib.error):
+    except (*BROKEN, KeyError):
         return b""
 
 
