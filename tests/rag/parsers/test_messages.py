@@ -192,3 +192,12 @@ def test_a_kind_that_breaks_the_rules_is_left_as_it_stands(tmp_path: Path) -> No
     head = b"From: =?utf-8?q?D=C3=A9?= <a@b>\nTo: c@d\nContent-Type: text/plain; name*=u\x00\x00%8e''%2%ac.pdf\n\ntides"
     [page] = pages_of(kept(tmp_path, head), kind="eml")
     assert page.text == "From: Dé <a@b>\nTo: c@d\n\ntides"
+
+
+def test_an_outlook_message_with_sectors_beyond_all_memory_is_broken(tmp_path: Path) -> None:
+    content = bytearray(making.ole(making.properties({0x0037: "Tides", 0x1000: "text"}, 32)))
+    content[32:34] = b"\x40\x00"  # the size of small sectors, as a power of two
+    with pytest.raises(Reject, match="broken"):
+        list(pages_of(making.written(tmp_path / "a.msg", bytes(content))))
+    with pytest.raises(Reject, match="broken"):
+        list(pages_of(tmp_path / "a.msg", kind="msg"))

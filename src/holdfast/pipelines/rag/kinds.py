@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 from typing import Literal
 from zipfile import ZipFile
@@ -65,6 +66,8 @@ TAG = re.compile(
 PREAMBLE = re.compile(rb"(\s|<\?xml[^>]*>|<!--.*?-->)*", re.DOTALL)
 
 
+OLE_BROKEN = (OSError, ValueError, LookupError, struct.error, RecursionError, OverflowError, TypeError, AttributeError)
+"""What the libraries for old Office and Outlook files raise over damaged ones. Seen: all but the last two."""
 UNPRINTABLE = bytes([*range(1, 9), *range(14, 27), *range(28, 32), 127])
 
 
@@ -129,7 +132,7 @@ def _kind_of_ole(path: Path) -> Kind:
     try:
         with olefile.OleFileIO(str(path)) as ole:
             names = {entry[0].lower() for entry in ole.listdir(streams=True, storages=True)}
-    except (OSError, ValueError, IndexError, RecursionError) as error:
+    except OLE_BROKEN as error:
         raise Reject(f"broken: it begins like an old Office or Outlook file and cannot be opened ({error})") from error
     if "__properties_version1.0" in names:
         return "msg"
