@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import signal
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -18,7 +19,9 @@ from tests.fuzz.guard import Guard
 from tests.fuzz.target import OURS, Target
 
 PATIENCE = 20.0
-"""Seconds after which an input is taken to hang, and its process ended."""
+"""Seconds of the processor after which an input is taken to hang, and its process ended: others may use the machine."""
+SLEEP = 600.0
+"""Seconds by the clock after which the same goes for one that only waits."""
 SLOW = 4.0
 """Seconds of the processor after which an input is a fault, though it ends: nobody could wait for a hundred of it."""
 ROOM = 1 << 20
@@ -84,10 +87,16 @@ class Feeder:
         if self._last is not None:
             shown = shown_as(value)[: ROOM - 8].encode(errors="replace")
             self._last[: 8 + len(shown)] = len(shown).to_bytes(8) + shown
+            self._arm()
+
+    def _arm(self) -> None:
+        """Has the process say where it is, and end, when an input hangs. Once a second is enough."""
+        if not self._armed:
+            faulthandler.register(signal.SIGPROF, chain=True)
         if monotonic() - self._armed > 1:
             self._armed = monotonic()
-            if self._last is not None:
-                faulthandler.dump_traceback_later(PATIENCE, exit=True)
+            signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+            faulthandler.dump_traceback_later(SLEEP, exit=True)
 
     def _note(self, what: str, error: BaseException, value: Any) -> None:
         shown = shown_as(value)

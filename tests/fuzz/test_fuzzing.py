@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from holdfast.core.errors import HoldfastError
 from tests.fuzz.__main__ import main
 from tests.fuzz.drivers import has_atheris, some_by_shape, warm
-from tests.fuzz.feeding import Feeder, Told, read_back
+from tests.fuzz.feeding import Feeder, Told, last_words, read_back
 from tests.fuzz.guard import Broken
 from tests.fuzz.target import Target, mutated
 from tests.fuzz.turns import ROOT, Turns
@@ -93,6 +94,11 @@ def deep(data):
     look(data)
 
 @takes(st.integers(0, 9), "It lives.")
+def endless(value):
+    while value == 7:
+        pass
+
+@takes(st.integers(0, 9), "It lives.")
 def deadly(value):
     if value == 7:
         os.kill(os.getpid(), 9)
@@ -142,10 +148,17 @@ def test_coverage_leads_to_a_fault_behind_three_bytes(elsewhere: Path) -> None:
 
 
 def test_a_target_that_dies_leaves_what_it_died_of(elsewhere: Path) -> None:
-    from tests.fuzz.feeding import last_words
-
     ended = child(elsewhere, "planted.deadly", 20)
     assert ended.returncode == -9
+    assert last_words(elsewhere / "home" / "last") == "7"
+
+
+def test_a_target_that_hangs_is_ended_and_says_where(elsewhere: Path) -> None:
+    feeding = elsewhere / "tests" / "fuzz" / "feeding.py"
+    feeding.write_text(feeding.read_text().replace("PATIENCE = 20.0", "PATIENCE = 2.0"))
+    ended = child(elsewhere, "planted.endless", 20)
+    assert ended.returncode == -signal.SIGPROF
+    assert b"in endless" in ended.stderr
     assert last_words(elsewhere / "home" / "last") == "7"
 
 
