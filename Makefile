@@ -5,10 +5,12 @@ UV ?= uv
 SECONDS ?= 600
 DOCUMENTS ?= 200000
 STORE ?= memory
+CPU_MINUTES ?= 24
+JOBS ?= 2
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format docs lock bench crash soak kills simulate mutants clean
+.PHONY: help setup demo test lint types audit format docs lock bench crash faults fuzz soak kills simulate mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -30,6 +32,9 @@ lint: setup ## check style and formatting, then types
 types: setup ## check types, strictly
 	$(BIN)/mypy
 
+audit: setup ## check dependencies, licences and that nothing secret is in the repository
+	$(BIN)/python -m tests.audit
+
 format: setup ## put the code into its form
 	$(BIN)/ruff check --fix src tests examples docs bench
 	$(BIN)/ruff format src tests examples docs bench
@@ -47,6 +52,9 @@ bench: setup ## measure throughput, kills and memory, beside the peers (long; no
 
 crash: setup ## kill pipelines at every commit point and workers 200 times, on every store (minutes)
 	HOLDFAST_CRASH_ROUNDS=200 $(BIN)/python -m pytest tests/crash
+
+fuzz: setup ## feed hostile input to all that takes any (CPU_MINUTES=24, JOBS=2)
+	$(BIN)/python -m tests.fuzz --cpu-minutes $(CPU_MINUTES) --jobs $(JOBS) $(ARGS)
 
 soak: setup ## ten minutes of kills, restarts and decisions on 200,000 documents, on each store (SECONDS=, DOCUMENTS=)
 	$(BIN)/python -m tests.soak --on sqlite --seconds $(SECONDS) --documents $(DOCUMENTS)

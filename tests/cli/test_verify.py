@@ -87,3 +87,8 @@ def test_an_unknown_batch_is_refused(holdfast: Run, filed: Path) -> None:
     result = holdfast("verify", "filed.py", "--batch", "defualt")
     assert result.exit_code == 2
     assert "did you mean 'default'?" in result.stderr
+
+
+def test_a_sample_that_is_no_number_is_refused(holdfast: Run, filed: Path) -> None:
+    for sample in ("nan%", "0%", "-1", "200%"):
+        assert "it has to be at least one document" in holdfast("verify", "filed.py", "--sample", sample).output

@@ -166,3 +166,13 @@ def test_kept_text_is_plain_json() -> None:
 def test_what_a_person_typed_is_a_value_where_it_is_one(typed: str, value: object) -> None:
     assert read_scalar(typed) == value
     assert type(read_scalar(typed)) is type(value)
+
+
+def test_bytes_are_no_payload() -> None:
+    with pytest.raises(CannotKeep, match="the payload of 'a' cannot be kept: it is bytes"):
+        checked_json(b"scan", "the payload of 'a'")
+
+
+@pytest.mark.parametrize("typed", ["\udcff", '"\ud800"', "[" * 5000])
+def test_what_is_typed_in_no_characters_is_text(typed: str) -> None:
+    assert read_scalar(typed) == typed

@@ -299,3 +299,9 @@ def test_steps_know_their_neighbours(papers: Pipeline) -> None:
     ]
     assert [step.name for step in papers.behind("look")] == ["value", "stream"]
     assert repr(papers) == "<Pipeline papers: value → stream → look>"
+
+
+@pytest.mark.parametrize("share", ["5%", None, 1.5, float("nan")])
+def test_a_tolerance_that_is_no_share_is_refused(share: Any) -> None:
+    with pytest.raises(DefinitionError, match="is no share"):
+        Pipeline("papers", tolerates=share)

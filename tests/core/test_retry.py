@@ -162,3 +162,18 @@ def test_a_response_without_headers_asks_for_nothing() -> None:
     error: Any = RuntimeError()
     error.response = SimpleNamespace(headers=None)
     assert retry_after(error) is None
+
+
+def test_a_date_beyond_all_calendars_names_no_wait() -> None:
+    error = Exception("busy")
+    error.response = SimpleNamespace(headers={"Retry-After": f"Mon, 16 Nov {'9' * 20} 12:00:00 GMT"})  # type: ignore[attr-defined]
+    assert retry_after(error) is None
+
+
+def test_a_factor_that_is_no_number_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="a factor of at least 1"):
+        Retry(factor=float("nan"))
+
+
+def test_a_factor_of_any_size_waits_for_the_ceiling() -> None:
+    assert Retry(factor=10**400, jitter=0).wait(10**6) == Retry().ceiling

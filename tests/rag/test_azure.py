@@ -315,4 +315,44 @@ def test_waits_are_understood_in_every_form() -> None:
     assert asked_to_wait({"retry-after-ms": "250", "retry-after": "1"}, now=now) == 0.25
     for nothing in ("", "soon", "-1", "nan", "inf"):
         assert asked_to_wait({"retry-after": nothing}, now=now) is None
+    assert asked_to_wait({"retry-after": f"Mon, 16 Nov {'9' * 20} 12:00:00 GMT"}, now=now) is None
+    assert asked_to_wait({"retry-after": "1e300"}, now=now) == timedelta(days=365).total_seconds()
+    assert asked_to_wait({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}, now=now) == 365 * 86400
     assert backoff(50) <= 60
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        [],
+        {"content": 7, "pages": []},
+        {"pages": {"a": 1}},
+        {"pages": [None]},
+        {"content": "tides", "pages": [{"pageNumber": 1, "spans": [{"offset": "x", "length": 1}]}]},
+        {"content": "tides", "pages": [{"pageNumber": 1, "spans": [{}]}]},
+        {"pages": [{"pageNumber": "1", "lines": [{"content": None}]}]},
+    ],
+)
+def test_a_result_that_lies_is_no_text(
+    service: DocumentService, reader: AzureReader, tmp_path: Path, result: Any
+) -> None:
+    def lies(asked: Asked) -> Answer:
+        if asked.method == "POST":
+            return DocumentService.answer(service, asked)
+        return Answer(200, {"status": "succeeded", "analyzeResult": result})
+
+    service.answer = lies  # type: ignore[method-assign]
+    try:
+        assert [page.text for page in reader.pages_of(pdf(tmp_path / "a.pdf", ["one"]))] == [""]
+        assert result == []
+    except ServiceError as error:
+        assert "cannot be understood" in str(error)  # noqa: PT017
+
+
+def test_a_wait_that_no_clock_counts_puts_the_document_off(
+    service: DocumentService, reader: AzureReader, tmp_path: Path
+) -> None:
+    service.troubles.append(busy("1e300"))
+    with pytest.raises(RetryLater, match="is busy") as later:
+        list(reader.pages_of(pdf(tmp_path / "a.pdf", ["one"])))
+    assert later.value.after == timedelta(days=365)

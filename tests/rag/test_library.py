@@ -308,3 +308,12 @@ def test_a_document_whose_collection_is_deleted_under_way_says_so(store: Store, 
     assert {one.reason for one in store.standings("documents")} == {
         "Reject: its collection 'documents' was deleted meanwhile"
     }
+
+
+def test_a_store_whose_url_has_options_and_escapes_can_be_searched(folder: Path, tmp_path: Path) -> None:
+    with holdfast.open(f"sqlite:///{tmp_path}/my%20rag.db?synchronous=normal") as store:
+        library = opened(store)
+        assert library.ingest(str(folder)).done == 2
+        assert keys(library, "anchor") == ["anchors.md", "tides.txt"]
+        library.close()
+    assert (tmp_path / "my rag.db").exists()

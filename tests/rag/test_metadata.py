@@ -151,3 +151,8 @@ def test_a_deleted_collection_forgets_it(library: rag.Library, folder: str) -> N
     again.ingest(folder)
     assert again.search("tide")[0].metadata == {}
     again.index.close()
+
+
+def test_a_name_that_no_database_keeps_finds_nothing() -> None:
+    asked = rag.Where(metadata={"\udcff": "\ud800", "a\0": 1}).asked()
+    assert asked == {"metadata": '{"\ufffd":"\ufffd","a\ufffd":1}'}

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.pipelines.rag.sections import path_of
+from holdfast.pipelines.rag.model import Page
+from holdfast.pipelines.rag.sections import blocks_of, path_of
 from holdfast.pipelines.rag.splitters import Span, Splitting, Words, by_markdown, by_tokens, recursive
+from holdfast.pipelines.rag.titles import title_of
 
 WORDS = ["a", "bc", "word", "longer words here", "é", "🙂", "x" * 40]
 BREAKS = [" ", "  ", ". ", ".", "\n", "\n\n", "\n\n\n", "\t"]
@@ -189,3 +191,38 @@ def test_sizes_that_lead_nowhere_are_refused(size: int, overlap: int) -> None:
         Splitting("recursive", size, overlap)
     with pytest.raises(ValueError, match="overlap from 0 to less"):
         recursive("text", size, overlap)
+
+
+@pytest.mark.parametrize(
+    "line", ["# a" + " " * 90_000 + "b", "# " + "#" * 90_000 + "x", "#" * 90_000, "# " + " #" * 45_000]
+)
+def test_a_heading_of_any_length_is_read_in_time(line: str) -> None:
+    assert "".join(line[block.start : block.end] for block in blocks_of(line)) == line
+    assert len(title_of(Page(1, line))) <= 200
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("# Tides", "Tides"),
+        ("# Tides ##", "Tides"),
+        ("# C#", "C#"),
+        ("## Tides # and ebbs", "Tides # and ebbs"),
+        ("#", ""),
+        ("# #", ""),
+        ("#\tTides\t", "Tides"),
+    ],
+)
+def test_the_signs_that_close_a_heading_are_no_part_of_it(line: str, title: str) -> None:
+    (block,) = blocks_of(line)
+    assert (block.level > 0, block.title) == (True, title)
+
+
+def test_a_text_without_words_is_cut_by_tokens_in_time() -> None:
+    text = "潮" * 100_000
+
+    class Letters:
+        def spans(self, text: str) -> list[Span]:
+            return [(place, place + 1) for place in range(len(text))]
+
+    assert len(list(by_tokens(text, 2, 0, Letters()))) == 50_000

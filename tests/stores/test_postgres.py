@@ -829,3 +829,9 @@ def test_documents_are_submitted_beside_a_decision_that_is_being_made(desk: Desk
         submitted = pool.submit(beside.submit, desk.plan, "march", documents, submission=99, part=0)
         assert submitted.result(30).new == 1
     beside.close()
+
+
+def test_a_url_with_half_a_character_is_refused_without_its_password() -> None:
+    with pytest.raises(StoreError, match="not the URL of a PostgreSQL database") as refused:
+        PostgresStore("postgresql://me:secret@127.0.0.1:1/\ud800")
+    assert "secret" not in str(refused.value)

@@ -15,6 +15,7 @@ import textwrap
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import chdir
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.model import Claim, NewDocument
 from holdfast.core.moves import ACCEPTED
-from holdfast.stores import open_store
+from holdfast.stores import migrate_store, open_store
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import store as sqlite_store
 from holdfast.stores.sqlite.base import SQL
@@ -370,6 +371,26 @@ class TestFiles:
     def test_a_url_that_names_no_file_is_refused(self, wrong: str) -> None:
         with pytest.raises(StoreError, match="sqlite"):
             open_store(wrong)
+
+    @pytest.mark.parametrize(
+        "wrong", ["sqlite://]", "sqlite:///a%00b.db", "sqlite:///\ud800.db", f"sqlite:///{'a' * 300}/b.db"]
+    )
+    def test_a_url_that_no_file_can_have_is_refused(self, wrong: str, tmp_path: Path) -> None:
+        with chdir(tmp_path), pytest.raises(StoreError, match="sqlite"):
+            open_store(wrong)
+        with chdir(tmp_path), pytest.raises(StoreError, match="sqlite"):
+            migrate_store(wrong)
+        assert not [*tmp_path.iterdir()]
+
+    @pytest.mark.parametrize("wrong", ["sqlite:///report#1.db", "sqlite:///report\n1.db"])
+    def test_a_name_that_would_be_cut_is_refused(self, wrong: str, tmp_path: Path) -> None:
+        with chdir(tmp_path), pytest.raises(StoreError, match="write # as %23"):
+            open_store(wrong)
+        assert not [*tmp_path.iterdir()]
+
+    def test_a_name_may_have_any_character_by_its_number(self, tmp_path: Path) -> None:
+        open_store(f"sqlite:///{tmp_path}/report%231%0A%20%3F.db").close()
+        assert (tmp_path / "report#1\n ?.db").exists()
 
     def test_a_missing_folder_is_told(self, tmp_path: Path) -> None:
         with pytest.raises(StoreGone, match=r"there is no folder .*/nowhere; create it first"):

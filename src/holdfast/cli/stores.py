@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -55,7 +56,7 @@ def refuse_missing(asked: Asked, *, made_by: str = "run") -> None:
             code=STORE_TROUBLE,
         )
     path = database_file(asked.store)
-    if path is not None and not path.exists():
+    if path is not None and not os.path.exists(path):  # noqa: PTH110 - a name that is too long names no file
         raise Trouble(
             f"there is no store at {asked.shown_store} (looked for {path.absolute()}); name yours with --store or "
             f"HOLDFAST_STORE, or make one with `holdfast {made_by}`",

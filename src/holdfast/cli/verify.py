@@ -27,7 +27,7 @@ class Sample(click.ParamType):  # type: ignore[type-arg]  # generic since click 
             sample = float(text.removesuffix("%")) / 100 if text.endswith("%") else int(text)
         except ValueError:
             self.fail(f"{value!r} is no sample; write how many documents, 100, or which share, 5%", param, ctx)
-        if sample <= 0 or (isinstance(sample, float) and sample > 1):
+        if not sample > 0 or (isinstance(sample, float) and sample > 1):
             self.fail("it has to be at least one document, or more than 0% and at most 100%", param, ctx)
         return sample
 

@@ -33,14 +33,17 @@ def read_scalar(text: str) -> str | int | float | bool | None:
     """Reads what a person typed for a value: JSON where it is a number, true, false, null or in quotes, else text."""
     try:
         value = decode_json(text)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):  # half a character, as in names of undecodable files
         return text
     return value if isinstance(value, _PLAIN) else text
 
 
 def checked_json(value: Any, what: str) -> str:
     """Gives JSON text for a value that a user handed in, or says where it is not JSON."""
-    return str(ANYTHING.encode(value, lambda: what))
+    text = ANYTHING.encode(value, lambda: what)
+    if isinstance(text, bytes):
+        raise CannotKeep(f"{what} cannot be kept: it is bytes, and here only JSON can be; decode it, or name a file")
+    return text
 
 
 def unkept(text: str) -> str | None:

@@ -36,8 +36,18 @@ class Flaw(Struct, frozen=True):
 def damage(claim: Claim) -> Flaw | None:
     """Says what of a document's row cannot be read, if anything."""
     if not claim.damage:
-        return None
+        return _uncounted(claim)
     return Flaw(claim.damage, "behind" if claim.damage.startswith("its cursor") else "nothing")
+
+
+def _uncounted(claim: Claim) -> Flaw | None:
+    """Says which number is none: SQLite keeps in a column whatever somebody puts there."""
+    at = claim.checkpoint
+    if type(at.generation) is type(at.moves) is type(claim.attempts) is type(claim.crashes) is int:
+        return None
+    counts = {"generation": at.generation, "moves": at.moves, "attempts": claim.attempts, "crashes": claim.crashes}
+    name, number = next((name, number) for name, number in counts.items() if type(number) is not int)
+    return Flaw(f"its {name} cannot be read, for {number!r} is no number", "nothing")
 
 
 def flaw(kind: StepKind, claim: Claim, traces: Traces) -> Flaw | None:

@@ -21,6 +21,10 @@ WHOLE = -1
 """The position of a value that is not a list: the step returned one thing, and this is it."""
 
 
+LEAST = -(2**31)
+"""The lowest priority that every database keeps."""
+
+
 class NewDocument(Struct, frozen=True):
     """A document to submit: its name within the batch, what bodies need, and a mark that changes with its content."""
 
@@ -33,6 +37,8 @@ class NewDocument(Struct, frozen=True):
         for text in (self.key, self.fingerprint):
             if why := unkept(text):
                 raise CannotKeep(f"the document {self.key!r} cannot be kept: its name or fingerprint {why}")
+        if not LEAST <= self.priority <= -LEAST - 1:
+            raise CannotKeep(f"the document {self.key!r} cannot be kept: its priority {self.priority} has over 32 bits")
 
 
 class Receipt(Struct, frozen=True):

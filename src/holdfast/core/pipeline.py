@@ -48,8 +48,8 @@ class Pipeline:
     ) -> None:
         refuse_bad_name(name, "a pipeline's name")
         refuse_bad_strategy(name, orphans)
-        if not 0 <= tolerates <= 1:
-            raise DefinitionError(f"pipeline {name!r}: tolerates={tolerates} is no share; 0.05 is five in a hundred")
+        if not isinstance(tolerates, (int, float)) or not 0 <= tolerates <= 1:
+            raise DefinitionError(f"pipeline {name!r}: tolerates={tolerates!r} is no share; 0.05 is five in a hundred")
         self.name = name
         self.orphans: Strategy = orphans
         self.tolerates = tolerates

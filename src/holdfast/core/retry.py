@@ -40,13 +40,13 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     permanent: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.attempts < 1:
+        if not self.attempts >= 1:
             raise DefinitionError("Retry(attempts=) is at least 1: the first try counts")
         if self.crashes <= SUSPECT:
             raise DefinitionError(
                 f"Retry(crashes=) is more than {SUSPECT}: only a crash made alone convicts a document"
             )
-        if self.base <= timedelta(0) or self.ceiling < self.base or self.factor < 1:
+        if self.base <= timedelta(0) or self.ceiling < self.base or not self.factor >= 1:
             raise DefinitionError("Retry needs 0 < base <= ceiling and a factor of at least 1")
         if not 0 <= self.jitter <= 1:
             raise DefinitionError("Retry(jitter=) is the share of the wait that is random: between 0 and 1")
@@ -54,7 +54,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     def wait(self, tries: int, *, chance: Callable[[], float] = random) -> timedelta:
         """Answers how long to wait after so many tries: exponential, with a ceiling, a share of it random."""
         try:
-            full = min(self.base.total_seconds() * self.factor ** (tries - 1), self.ceiling.total_seconds())
+            full = min(self.base.total_seconds() * float(self.factor) ** (tries - 1), self.ceiling.total_seconds())
         except OverflowError:  # the ceiling was reached long ago
             full = self.ceiling.total_seconds()
         return timedelta(seconds=full * (1 - self.jitter * chance()))
@@ -93,7 +93,7 @@ def _from_header(text: str, now: datetime) -> timedelta | None:
         return timedelta(seconds=min(float(text), LONGEST.total_seconds()))
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # a year beyond all calendars
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.core.errors import BatchSealed, DuplicateKey
+from holdfast.core.codec import unkept
+from holdfast.core.errors import BatchSealed, CannotKeep, DuplicateKey
 from holdfast.core.model import NewDocument
 
 Known = Mapping[str, tuple[Any, ...]]
@@ -52,6 +53,12 @@ class Unchanged(threading.local):
         """Answers whether an earlier part left it as it is."""
         place = document_id // 8
         return place < len(self._bits) and bool(self._bits[place] & 1 << document_id % 8)
+
+
+def refuse_bad_batch(name: str) -> None:
+    """Raises CannotKeep for a name that no database keeps."""
+    if why := unkept(name):
+        raise CannotKeep(f"the batch {name!r} cannot be kept: its name {why}")
 
 
 def sort_out(

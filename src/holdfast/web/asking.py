@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from holdfast.core.codec import read_scalar
 
 LONGEST_QUESTION = 2000
@@ -14,6 +16,7 @@ LONGEST = 1000
 MOST_STARS = 6
 """More in one pattern would make matching names slow."""
 MOST_ANSWERS = 1000
+MANY = 10**9 - 1
 DEFAULT = "documents"
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -72,22 +75,59 @@ def _short(value: str) -> str:
     return repr(value if len(value) <= 60 else value[:60] + "…")
 
 
-Readers = Mapping[str, tuple[str, Callable[[str, str], Any]]]
-"""By the name of a parameter: what it is called in Python, and what reads it."""
+class Parameter(Struct, frozen=True):
+    """What a parameter is called in Python, what reads it, what it means, and the JSON schema of all that is read."""
+
+    called: str
+    read: Callable[[str, str], Any]
+    means: str
+    schema: Mapping[str, Any]
+
+
+Readers = Mapping[str, Parameter]
+"""Parameters by their names."""
+
+_TEXT = {"type": "string", "maxLength": LONGEST, "pattern": r"^[^\u0000]*$"}
+_NUMBERS = {"type": "integer", "minimum": 1}
 
 SEARCH: Readers = {
-    "q": ("question", _question),
-    "collection": ("collection", _text),
-    "limit": ("limit", _number(1, MOST_ANSWERS)),
-    "each": ("each", _number(1, 10**9 - 1)),
-    "document": ("key", _text),
-    "path": ("path", _pattern),
-    "type": ("kind", _text),
-    "source": ("source", _text),
-    "by": ("by", _way),
-    "where": ("metadata", _pair),
+    "q": Parameter(
+        "question",
+        _question,
+        "the question",
+        {"type": "string", "minLength": 1, "maxLength": LONGEST_QUESTION, "pattern": r"[^\s\u0085\u001c-\u001f]"},
+    ),
+    "collection": Parameter("collection", _text, "which collection", _TEXT | {"default": DEFAULT}),
+    "limit": Parameter(
+        "limit",
+        _number(1, MOST_ANSWERS),
+        "so many answers, at most",
+        _NUMBERS | {"maximum": MOST_ANSWERS, "default": 10},
+    ),
+    "each": Parameter(
+        "each", _number(1, MANY), "so many answers of one document, at most", _NUMBERS | {"maximum": MANY}
+    ),
+    "document": Parameter("key", _text, "only this document", _TEXT),
+    "path": Parameter(
+        "path",
+        _pattern,
+        "only documents whose names are like this, with * and ?",
+        _TEXT | {"pattern": rf"^[^*\u0000]*(\*[^*\u0000]*){{0,{MOST_STARS}}}$"},
+    ),
+    "type": Parameter("kind", _text, "only documents of this type: pdf, docx, eml, ...", _TEXT),
+    "source": Parameter("source", _text, "only what came from this folder, file or URL", _TEXT),
+    "by": Parameter("by", _way, "only one of the two ways of looking", {"enum": ["words", "meaning"]}),
+    "where": Parameter(
+        "metadata",
+        _pair,
+        "only documents with this metadata: NAME:VALUE",
+        {"type": "array", "items": _TEXT | {"pattern": r'^[^":\\\u0000-\u001f]{1,100}:[^\u0000]*$'}},
+    ),
 }
-DOCUMENT: Readers = {"source": ("source", _text), "key": ("key", _text)}
+DOCUMENT: Readers = {
+    "source": Parameter("source", _text, "where it came from, as /collections/NAME has it", _TEXT | {"minLength": 1}),
+    "key": Parameter("key", _text, "what it is called there", _TEXT | {"minLength": 1}),
+}
 REPEATED = frozenset({"where"})
 
 
@@ -97,7 +137,7 @@ def read(given: Pairs, readers: Readers, *, needed: Sequence[str]) -> dict[str, 
     for name, value in given:
         if name not in readers:
             raise NotUnderstood(f"there is no parameter {_short(name)}; there are: {', '.join(readers)}")
-        called, reader = readers[name]
+        called, reader = readers[name].called, readers[name].read
         if not value and name not in needed:
             continue
         if name in REPEATED:
@@ -107,7 +147,7 @@ def read(given: Pairs, readers: Readers, *, needed: Sequence[str]) -> dict[str, 
             raise NotUnderstood(f"{name} is there twice, and can be only once")
         else:
             asked[called] = reader(name, value)
-    missing = [name for name in needed if readers[name][0] not in asked]
+    missing = [name for name in needed if readers[name].called not in asked]
     if missing:
         raise NotUnderstood(f"{' and '.join(missing)} must be there")
     return asked

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.web.asking import DEFAULT, LONGEST, LONGEST_QUESTION, MOST_ANSWERS
+from holdfast.web.asking import DOCUMENT, SEARCH, Readers
 
 REF = "#/components/schemas/{name}"
 ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
@@ -18,31 +18,6 @@ WRONG = {
     "404": "there is no such collection or document",
     "503": "the store or the model cannot be asked now",
 }
-_TEXT = {"type": "string", "maxLength": LONGEST}
-
-
-def _parameter(name: str, schema: Mapping[str, Any], means: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "in": "query", "description": means, "schema": schema, **more}
-
-
-SEARCH = [
-    _parameter("q", {"type": "string", "minLength": 1, "maxLength": LONGEST_QUESTION}, "the question", required=True),
-    _parameter("collection", _TEXT | {"default": DEFAULT}, "which collection"),
-    _parameter(
-        "limit", {"type": "integer", "minimum": 1, "maximum": MOST_ANSWERS, "default": 10}, "so many answers, at most"
-    ),
-    _parameter("each", {"type": "integer", "minimum": 1}, "so many answers of one document, at most"),
-    _parameter("document", _TEXT, "only this document"),
-    _parameter("path", _TEXT, "only documents whose names are like this, with * and ?"),
-    _parameter("type", _TEXT, "only documents of this type: pdf, docx, eml, ..."),
-    _parameter("source", _TEXT, "only what came from this folder, file or URL"),
-    _parameter("by", {"enum": ["words", "meaning"]}, "only one of the two ways of looking"),
-    _parameter("where", {"type": "array", "items": _TEXT}, "only documents with this metadata: NAME:VALUE"),
-]
-DOCUMENT = [
-    _parameter("source", _TEXT, "where it came from, as /collections/NAME has it", required=True),
-    _parameter("key", _TEXT, "what it is called there", required=True),
-]
 
 
 def description(shapes: Sequence[type[Struct]]) -> dict[str, Any]:
@@ -53,16 +28,27 @@ def description(shapes: Sequence[type[Struct]]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "holdfast document search", "version": version("holdfast")},
         "paths": {
-            "/search": _get("Finds what documents say about a question.", answer, SEARCH),
+            "/search": _get("Finds what documents say about a question.", answer, _named(SEARCH, needed=["q"])),
             "/collections": _get("Lists the collections.", {"type": "array", "items": shown}),
             "/collections/{name}": _get("Shows a collection.", shown, [_in_path("name")]),
             "/documents/{collection}": _get(
-                "Tells how far a document is.", progress, [_in_path("collection"), *DOCUMENT]
+                "Tells how far a document is.",
+                progress,
+                [_in_path("collection"), *_named(DOCUMENT, needed=[*DOCUMENT])],
             ),
             "/health": _get("Answers whether the store can be asked.", ok),
         },
         "components": {"schemas": {**components, "Error": ERROR}},
     }
+
+
+def _named(parameters: Readers, *, needed: Sequence[str]) -> list[dict[str, Any]]:
+    """Describes parameters as they are read."""
+    return [
+        {"name": name, "in": "query", "description": one.means, "schema": one.schema}
+        | ({"required": True} if name in needed else {"allowEmptyValue": True})
+        for name, one in parameters.items()
+    ]
 
 
 def _in_path(name: str) -> dict[str, Any]:

@@ -143,3 +143,9 @@ def test_hashed_words_are_the_same_everywhere() -> None:
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
     assert [round(float(one), 4) for one in rows[0] if one] == [round(float(one), 4) for one in rows[1] if one]
     np.testing.assert_array_equal(made.embed_query("another thing"), rows[2])
+
+
+@pytest.mark.parametrize("spec", ["hash:0", "hash:999999999999", f"hash:{'9' * 5000}", "hash:²", "hash:-1"])
+def test_a_vector_that_fits_into_no_memory_is_refused_when_it_is_named(spec: str) -> None:
+    with pytest.raises(ValueError, match="there is no embedder"):
+        embedder_named(spec)

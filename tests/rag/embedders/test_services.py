@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
 
@@ -217,3 +218,12 @@ def test_an_answer_that_makes_no_sense_is_an_error(service: OpenAIService, embed
 def test_a_spec_that_names_nothing_says_what_there_is() -> None:
     with pytest.raises(ValueError, match="openai:MODEL"):
         embedder_named("word2vec")
+
+
+@pytest.mark.parametrize(
+    "body", ["[" * 5000, '{"embeddings": [[[1, 2]]]}', '{"embeddings": [7]}', '{"embeddings": [["a"]]}']
+)
+def test_an_answer_that_is_no_list_of_vectors_is_told(body: str) -> None:
+    answer = httpx2.Response(200, content=body.encode())
+    with pytest.raises(ServiceError, match="cannot be understood"):
+        Ollama("a-model")._read(answer, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from zipfile import ZIP_DEFLATED, ZipFile
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZipFile
 from zlib import compress, crc32
 
 import pytest
@@ -71,6 +71,25 @@ def test_a_member_packed_in_an_unknown_way_is_broken(tmp_path: Path, method: int
     made = making.docx(tmp_path / "a.docx", making.paragraph("x"))
     content = made.read_bytes().replace(b"\x14\x00\x00\x00\x08\x00", b"\x14\x00\x00\x00" + bytes([method, 0]))
     refused(kept(tmp_path, content), "broken")
+
+
+@pytest.mark.parametrize("method", [ZIP_LZMA, ZIP_BZIP2])
+def test_a_member_packed_in_a_way_that_takes_memory_is_not_unpacked(tmp_path: Path, method: int) -> None:
+    with ZipFile(tmp_path / "a.docx", "w", method) as archive:
+        archive.writestr("word/document.xml", making.word_part("document", making.paragraph("tides")))
+        archive.writestr("mimetype", "application/epub+zip")
+    refused(tmp_path / "a.docx", "packed in a way that Office does not know")
+
+
+def test_a_member_whose_name_is_no_text_is_broken(tmp_path: Path) -> None:
+    content = bytearray(making.docx(tmp_path / "a.docx", making.paragraph("x")).read_bytes())
+    content[7], content[30] = 0x08, 0xFF  # said to be UTF-8, where the member itself is
+    at = content.index(b"PK\x03\x04", 4)
+    content[at + 7], content[at + 30] = 0x08, 0xFF
+    for later in range(at + 4, len(content)):
+        if content[later : later + 4] == b"PK\x03\x04":
+            content[later + 7], content[later + 30] = 0x08, 0xFF
+    refused(kept(tmp_path, bytes(content)), "broken")
 
 
 def test_a_damaged_member_is_broken(tmp_path: Path) -> None:

@@ -160,3 +160,44 @@ def test_an_outlook_message_cut_short_is_refused(tmp_path: Path) -> None:
     made = making.ole(outlook("Tides", body="word " * 5000))
     with pytest.raises(Reject, match="broken"):
         list(pages_of(making.written(tmp_path / "a.msg", made[: len(made) // 2])))
+
+
+def test_comments_in_comments_are_given_as_they_stand(tmp_path: Path) -> None:
+    nest = b"(" * 900
+    [page] = pages_of(kept(tmp_path, b"From: " + nest + b"\nTo: b\nContent-Disposition: " + nest + b"\n\ntides"))
+    assert page.text.startswith("From: ((((")
+    assert page.text.endswith("tides")
+
+
+def test_a_letter_to_a_million_people_is_read_in_time(tmp_path: Path) -> None:
+    pages = list(pages_of(kept(tmp_path, b"From: a@b\nTo: " + b"c@example.org, " * 1_500_000 + b"\n\ntides")))
+    assert pages[-1].text.endswith("tides")
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "unicode_escape"])
+def test_an_encoding_that_is_not_for_texts_is_not_used(tmp_path: Path, charset: str) -> None:
+    body = b"tides " * 200_000 + b"-" + b"tides " * 200_000
+    head = f"From: a@b\nTo: c@d\nContent-Type: text/plain; charset={charset}\n\n".encode()
+    pages = list(pages_of(kept(tmp_path, head + body)))
+    assert "tides tides" in pages[0].text
+
+
+def test_a_part_that_says_its_kind_at_great_length_is_read_in_time(tmp_path: Path) -> None:
+    for kind in (b"a " * 1_000_000, b"text/plain; " + b"a=b; " * 500_000, b"text/plain; " + b'"' * 1_000_000):
+        pages = list(pages_of(kept(tmp_path, b"From: a@b\nTo: c@d\nContent-Type: " + kind + b"\n\ntides")))
+        assert pages[-1].text.endswith("tides")
+
+
+def test_a_kind_that_breaks_the_rules_is_left_as_it_stands(tmp_path: Path) -> None:
+    head = b"From: =?utf-8?q?D=C3=A9?= <a@b>\nTo: c@d\nContent-Type: text/plain; name*=u\x00\x00%8e''%2%ac.pdf\n\ntides"
+    [page] = pages_of(kept(tmp_path, head), kind="eml")
+    assert page.text == "From: Dé <a@b>\nTo: c@d\n\ntides"
+
+
+def test_an_outlook_message_with_sectors_beyond_all_memory_is_broken(tmp_path: Path) -> None:
+    content = bytearray(making.ole(making.properties({0x0037: "Tides", 0x1000: "text"}, 32)))
+    content[32:34] = b"\x40\x00"  # the size of small sectors, as a power of two
+    with pytest.raises(Reject, match="broken"):
+        list(pages_of(making.written(tmp_path / "a.msg", bytes(content))))
+    with pytest.raises(Reject, match="broken"):
+        list(pages_of(tmp_path / "a.msg", kind="msg"))

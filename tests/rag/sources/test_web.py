@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Reject, RetryLater
-from holdfast.pipelines.rag.sources import Limits, Seen, addresses, hash_of, listing, local_copy, source_of
+from holdfast.pipelines.rag.sources import Limits, Seen, addresses, hash_of, listing, local_copy, remote, source_of, web
 from holdfast.pipelines.rag.sources.source import SourceRefused, Unreachable
 from tests.rag.sources.servers import CONTENT, Handler, Server, serving
 
@@ -218,3 +218,24 @@ def test_a_local_file_is_given_itself_and_a_page_has_the_hash_of_its_content(ser
     file.unlink()
     with pytest.raises(Reject, match="not there any more"), local_copy(seen):
         pass
+
+
+@pytest.mark.parametrize(
+    ("headers", "size", "mtime_ns"),
+    [
+        ({"Content-Length": "9" * 5000}, 10**18 - 1, 0),
+        ({"Content-Length": "1" + "0" * 30}, 10**17, 0),
+        ({"Last-Modified": "Fri, 31 Dec 9999 23:59:59 GMT"}, -1, 0),
+        ({"Last-Modified": f"Mon, 16 Nov {'9' * 20} 12:00:00 GMT"}, -1, 0),
+    ],
+)
+def test_signs_that_no_file_can_have_are_kept_as_none(headers: dict[str, str], size: int, mtime_ns: int) -> None:
+    import httpx2
+
+    seen = web._seen("https://example.org/a", httpx2.Response(200, headers=headers))
+    assert (seen.size, seen.mtime_ns) == (size, mtime_ns)
+
+
+@pytest.mark.parametrize("moment", [float("nan"), 1e300, "9999-12-31T23:59:59+00:00", "soon", None])
+def test_a_time_that_no_clock_shows_is_none(moment: Any) -> None:
+    assert remote._nanoseconds(moment) == 0

@@ -30,8 +30,11 @@ from holdfast.engine.isolation.talk import (
     AskExtent,
     AskItems,
     Failed,
+    Garbled,
     Gave,
     Hangup,
+    Message,
+    Question,
     Task,
     Verified,
     Yielded,
@@ -111,8 +114,13 @@ class Nursery:
                 message = child.talk.hear()
                 if isinstance(message, (Gave, Yielded, Verified, Failed)):
                     return message
-                assert isinstance(message, (AskItems, AskExtent, AskDecision))
-                child.talk.say(reply_to(desk, message))
+                child.talk.say(reply_to(desk, _question(message)))
+        except Garbled as nonsense:
+            child.end()
+            child.dismiss()
+            raise BodyCrashed(
+                f"step {step.name!r} of {desk.document.key!r}: its process went mad; {nonsense}"
+            ) from None
         except Hangup:
             crash = self._crash(child, desk, step)
             child.dismiss()
@@ -203,6 +211,12 @@ class Nursery:
             self._lodgers.popitem()[0].dismiss()
         self._lodgers[child] = None
         desk.stream = Lodging(child, self._lodgers)
+
+
+def _question(message: Message) -> Question:
+    if isinstance(message, (AskItems, AskExtent, AskDecision)):
+        return message
+    raise Garbled(f"a child does not say {type(message).__name__}")
 
 
 class _Turn:

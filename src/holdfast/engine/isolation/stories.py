@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from holdfast.core.errors import Pause, RetryLater
 from holdfast.core.model import Failure
-from holdfast.core.retry import retry_after
+from holdfast.core.retry import LONGEST, retry_after
 from holdfast.engine.verdicts import clean, failure_of
 
 
@@ -102,8 +102,13 @@ def _rebuilt(cls: type[BaseException], told: Told) -> BaseException | None:
 def _dress(error: BaseException, told: Told) -> None:
     error.story = told.story  # type: ignore[attr-defined]
     if told.retry_after is not None:
-        error.retry_after = timedelta(seconds=told.retry_after)  # type: ignore[attr-defined]
+        error.retry_after = _span(told.retry_after)  # type: ignore[attr-defined]
     if isinstance(error, RetryLater):
-        error.after = None if told.after is None else timedelta(seconds=told.after)
+        error.after = None if told.after is None else _span(told.after)
     if isinstance(error, Pause):
         error.until = told.until
+
+
+def _span(seconds: float) -> timedelta:
+    """Gives a wait that a clock can count, whatever a child says."""
+    return timedelta(seconds=max(0.0, min(seconds, LONGEST.total_seconds())))

@@ -14,6 +14,8 @@ from msgspec import Struct
 from holdfast.engine.isolation.stories import Told
 
 LENGTH = Layout("!Q")
+PIECE = 1 << 20
+"""So much room is made for a frame before anything of it is there: a child that was taken over says any length."""
 SMALL = 64 * 1024
 """A frame up to this size is copied once to be sent in one piece: a second system call costs more."""
 
@@ -124,6 +126,10 @@ class Hangup(Exception):
     """The other side is gone."""
 
 
+class Garbled(Hangup):
+    """The other side says what is no message. It is as good as gone."""
+
+
 class Talk:
     """One end of a conversation."""
 
@@ -148,7 +154,11 @@ class Talk:
     def hear(self) -> Message:
         """Waits for one message."""
         (length,) = LENGTH.unpack(self._receive(LENGTH.size))
-        return _decode(self._receive(length))
+        frame = self._receive(length)
+        try:
+            return _decode(frame)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise Garbled(f"what was heard is no message: {error}") from error
 
     def wait(self, seconds: float) -> bool:
         """Waits so long for something to hear. Answers whether there is."""
@@ -159,14 +169,24 @@ class Talk:
         self._connection.close()
 
     def _receive(self, size: int) -> bytearray:
-        frame = bytearray(size)
-        rest = memoryview(frame)
-        try:
-            while rest:
-                count = self._connection.recv_into(rest)
-                if not count:
-                    raise Hangup
-                rest = rest[count:]
-        except OSError as error:
-            raise Hangup from error
+        """Receives so many bytes. Of a large frame there is room for as much again as is there already."""
+        frame = bytearray(min(size, PIECE))
+        self._fill(frame, 0)
+        while (there := len(frame)) < size:
+            frame.extend(bytes(min(size - there, there)))
+            self._fill(frame, there)
         return frame
+
+    def _fill(self, frame: bytearray, start: int) -> None:
+        with memoryview(frame) as whole:
+            rest = whole[start:]
+            try:
+                while rest:
+                    count = self._connection.recv_into(rest)
+                    if not count:
+                        raise Hangup
+                    rest = rest[count:]
+            except OSError as error:
+                raise Hangup from error
+            finally:
+                rest.release()

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.errors import BodyCrashed
 from holdfast.core.model import WHOLE, Item
 from holdfast.core.step import AnyStep
 from holdfast.engine.bodies import Desk
@@ -61,6 +62,22 @@ def reply_to(desk: Desk, question: Question) -> Message:
 
 def result_of(step: AnyStep, answer: Answer) -> Any:
     """Gives what `desk.run` would have given, or raises what it would have raised."""
+    try:
+        if isinstance(answer, (Gave, Yielded)):
+            _refuse_what_is_not_kept(answer.rows)
+        return _result_of(step, answer)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BodyCrashed(f"step {step.name!r}: its process gave what cannot be read: {error}") from error
+
+
+def _refuse_what_is_not_kept(rows: Rows) -> None:
+    """Says what no type can: text and bytes are one to msgspec's unions."""
+    for _, kept in rows:
+        if not isinstance(kept, (str, bytes)):
+            raise msgspec.ValidationError(f"a value is {type(kept).__name__}, neither text nor bytes")
+
+
+def _result_of(step: AnyStep, answer: Answer) -> Any:
     known = step.options.retry.permanent
     match answer:
         case Gave(rows):

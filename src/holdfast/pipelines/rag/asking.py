@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.retry import LONGEST
 
 SHORT = 5.0
 """Seconds that are waited out. Whoever is asked to wait longer puts the document off instead."""
@@ -45,7 +46,7 @@ def asked_to_wait(headers: Mapping[str, str], *, now: datetime | None = None) ->
         except ValueError:
             continue
         if 0 <= seconds < float("inf"):
-            return seconds
+            return min(seconds, LONGEST.total_seconds())
     return _until(headers.get("retry-after", ""), now or datetime.now(UTC))
 
 
@@ -62,8 +63,8 @@ def without(text: str, secret: str) -> str:
 def _until(date: str, now: datetime) -> float | None:
     try:
         until = parsedate_to_datetime(date.strip())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # no date, or a year beyond all calendars
         return None
     if until.tzinfo is None:
         until = until.replace(tzinfo=UTC)
-    return max((until - now).total_seconds(), 0.0)
+    return min(max((until - now).total_seconds(), 0.0), LONGEST.total_seconds())

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -79,7 +79,7 @@ class AzureReader:
         with httpx2.Client(timeout=60, trust_env=False, follow_redirects=False) as client:
             for count, content in parts_of(path, start=start, at_once=self._pages_at_once, most=self._most):
                 result = _Analysis(self, client).result(content, count)
-                for text in _texts(result, count):
+                for text in texts_of(result, count):
                     number += 1
                     yield Page(number, text, how="azure")
 
@@ -111,7 +111,7 @@ class _Analysis:
             answer = _decoded(sent)
             match answer.get("status"):
                 case "succeeded":
-                    return answer.get("analyzeResult") or {}
+                    return answer.get("analyzeResult")
                 case "failed" | "canceled":
                     raise _failure(answer.get("error"))
 
@@ -202,21 +202,43 @@ def _failure(error: Any, said: str = "") -> Exception:
 def _decoded(answer: httpx2.Response) -> dict[str, Any]:
     try:
         decoded = msgspec.json.decode(answer.content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     return decoded if isinstance(decoded, dict) else {}
 
 
-def _texts(result: Any, count: int) -> list[str]:
+class _Span(msgspec.Struct):
+    offset: Annotated[int, msgspec.Meta(ge=0)]
+    length: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Line(msgspec.Struct):
+    content: str
+
+
+class _Read(msgspec.Struct, rename="camel"):
+    page_number: int = 0
+    spans: list[_Span] | None = None
+    lines: list[_Line] | None = None
+
+
+class _Result(msgspec.Struct):
+    content: str = ""
+    pages: list[_Read] | None = None
+
+
+def texts_of(result: Any, count: int) -> list[str]:
     """Gives the text of each page in order; a page of which nothing is said has none."""
-    content = result.get("content", "")
+    try:
+        read = msgspec.convert(result or {}, _Result)
+    except msgspec.ValidationError as error:
+        raise ServiceError(f"Azure Document Intelligence gave a result that cannot be understood: {error}") from error
     texts = [""] * count
-    for page in result.get("pages", ()):
-        spans = page.get("spans", ())
-        if spans:
-            text = "".join(content[one["offset"] : one["offset"] + one["length"]] for one in spans)
+    for page in read.pages or ():
+        if page.spans:
+            text = "".join(read.content[one.offset : one.offset + one.length] for one in page.spans)
         else:
-            text = "\n".join(line["content"] for line in page.get("lines", ()))
-        if 1 <= page.get("pageNumber", 0) <= count:
-            texts[page["pageNumber"] - 1] = text
+            text = "\n".join(line.content for line in page.lines or ())
+        if 1 <= page.page_number <= count:
+            texts[page.page_number - 1] = text
     return texts

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import zlib
+import struct
 from pathlib import Path
 from typing import Literal
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.limits import LIMITS, Limits, check_size
-from holdfast.pipelines.rag.zips import open_zip
+from holdfast.pipelines.rag.zips import BROKEN, PLAIN, open_zip
 
 Kind = Literal["pdf", "docx", "pptx", "xlsx", "html", "markdown", "text", "eml", "msg", "png", "jpeg", "tiff"]
 """The kinds of files that have a parser."""
@@ -66,6 +66,8 @@ TAG = re.compile(
 PREAMBLE = re.compile(rb"(\s|<\?xml[^>]*>|<!--.*?-->)*", re.DOTALL)
 
 
+OLE_BROKEN = (OSError, ValueError, LookupError, struct.error, RecursionError, OverflowError, TypeError, AttributeError)
+"""What the libraries for old Office and Outlook files raise over damaged ones. Seen: all but the last two."""
 UNPRINTABLE = bytes([*range(1, 9), *range(14, 27), *range(28, 32), 127])
 
 
@@ -106,9 +108,11 @@ def _kind_of_zip(path: Path, limits: Limits) -> Kind:
 def _mimetype(archive: ZipFile) -> bytes:
     """Reads what OpenDocument and EPUB files say they are."""
     try:
+        if archive.getinfo("mimetype").compress_type not in PLAIN:
+            return b""
         with archive.open("mimetype") as file:
             return file.read(200)
-    except (BadZipFile, NotImplementedError, KeyError, EOFError, OSError, zlib.error):
+    except (*BROKEN, KeyError):
         return b""
 
 
@@ -128,7 +132,7 @@ def _kind_of_ole(path: Path) -> Kind:
     try:
         with olefile.OleFileIO(str(path)) as ole:
             names = {entry[0].lower() for entry in ole.listdir(streams=True, storages=True)}
-    except (OSError, ValueError, IndexError, RecursionError) as error:
+    except OLE_BROKEN as error:
         raise Reject(f"broken: it begins like an old Office or Outlook file and cannot be opened ({error})") from error
     if "__properties_version1.0" in names:
         return "msg"

@@ -13,7 +13,7 @@ from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.errors import HoldfastError
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.dialects import run
-from holdfast.pipelines.rag.index import plain
+from holdfast.pipelines.rag.index import plain_metadata
 
 Metadata = Mapping[str, str | int | float | bool | None]
 
@@ -81,8 +81,4 @@ def _told(metadata: Metadata) -> dict[str, Any]:
     for name, value in metadata.items():
         if not isinstance(value, str | int | float | bool | None):
             raise HoldfastError(f"metadata {name!r} is {value!r}: texts, numbers, true and false can be filtered by")
-    return {
-        plain(name): plain(value) if isinstance(value, str) else value
-        for name, value in metadata.items()
-        if value is not None
-    }
+    return plain_metadata({name: value for name, value in metadata.items() if value is not None})

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 Span = tuple[int, int]
 
-HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t](.*))?$")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 TINY = 10
 """A section shorter than this part of a chunk is no chunk of its own: it goes with the next one."""
@@ -49,7 +49,7 @@ def blocks_of(text: str) -> Iterator[Block]:
         start = lines.at
         if heading := HEADING.match(line.rstrip("\r\n")):
             lines.take()
-            yield Block(start, lines.at, len(heading[1]), heading[2] or "")
+            yield Block(start, lines.at, len(heading[1]), _title(heading[2] or ""))
         elif fence := FENCE.match(line):
             lines.take_fence(fence[1])
             yield Block(start, lines.at, whole=True)
@@ -59,6 +59,13 @@ def blocks_of(text: str) -> Iterator[Block]:
         else:
             lines.take_paragraph()
             yield Block(start, lines.at)
+
+
+def _title(said: str) -> str:
+    """Gives what a heading says. Two steps, since one expression for both took the square of its length."""
+    said = said.strip(" \t")
+    bare = said.rstrip("#")
+    return bare.rstrip(" \t") if not bare or bare[-1] in " \t" else said
 
 
 class _Lines:

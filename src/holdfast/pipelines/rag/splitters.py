@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -174,7 +175,7 @@ def _word_start(text: str, spans: Sequence[Span], least: int, most: int) -> int 
 
 def _character_start(spans: Sequence[Span], least: int, most: int) -> int:
     """The last of some tokens that begins a character, or the first thereafter; or the end."""
-    choices = (*range(most, least - 1, -1), *range(most + 1, len(spans)))
+    choices = chain(range(most, least - 1, -1), range(most + 1, len(spans)))
     return next((one for one in choices if _is_apart(spans, one)), len(spans))
 
 

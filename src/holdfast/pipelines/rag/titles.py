@@ -9,7 +9,7 @@ from holdfast.pipelines.rag.model import Page
 LONGEST = 200
 LINES = 3
 """A title is rarely of more lines; a table or an address is."""
-_HEADING = re.compile(r"#{1,3} +(.+?)#*")
+_HEADING = re.compile(r"#{1,3} +(.+)")
 _SUBJECT = re.compile(r"Subject: *(.+)")
 
 
@@ -19,7 +19,9 @@ def title_of(page: Page) -> str:
         return page.label[:LONGEST]
     lines = page.text.lstrip().split("\n", 12)
     for line in lines[:12]:
-        if found := _HEADING.fullmatch(line.strip()) or _SUBJECT.fullmatch(line.strip()):
+        if (found := _HEADING.fullmatch(line.strip())) and (heading := found[1].rstrip("#").strip()):
+            return heading[:LONGEST]
+        if found := _SUBJECT.fullmatch(line.strip()):
             return found[1].strip()[:LONGEST]
     first, _, rest = page.text.lstrip().partition("\n\n")
     alone = rest.strip() and first.count("\n") < LINES and "\t" not in first

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.limits import Limits
@@ -15,13 +16,19 @@ TAIL = 22 + 65_535
 """Where the end record of an archive is to be found: it may have a comment behind it."""
 
 
+BROKEN = (BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError, struct.error, zlib.error)
+"""What the standard library raises over archives and members that are damaged."""
+PLAIN = (ZIP_STORED, ZIP_DEFLATED)
+"""How members of Office files and books are packed. Other ways take memory as their archive likes."""
+
+
 def open_zip(path: Path, limits: Limits) -> ZipFile:
     """Opens an archive, or rejects it: broken, with a password, or with far too many members."""
     try:
         if _size_of_list(path) > limits.zip_members * LONGEST_ENTRY:
             raise Reject(f"the archive lists more than {limits.zip_members:,} members; it may be a ZIP bomb")
         archive = ZipFile(path)
-    except (BadZipFile, NotImplementedError, EOFError, OSError, ValueError, struct.error) as error:
+    except BROKEN as error:
         raise Reject(f"broken: it begins like a ZIP archive or Office file and cannot be opened ({error})") from error
     members = archive.infolist()
     if len(members) > limits.zip_members:

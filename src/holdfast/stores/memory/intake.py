@@ -22,7 +22,7 @@ from holdfast.core.plan import (
 )
 from holdfast.stores.memory.base import Base, payload_of
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, StepRow
-from holdfast.stores.parts import Judged, refuse_if_sealed, sort_out
+from holdfast.stores.parts import Judged, refuse_bad_batch, refuse_if_sealed, sort_out
 from holdfast.stores.renaming import Renaming, line_of, with_new_names
 from holdfast.stores.rows import told
 
@@ -168,6 +168,7 @@ class Intake(Base):
     def submit(
         self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int
     ) -> Receipt:
+        refuse_bad_batch(batch)
         now = self.now()
         with self._writing() as tables:
             into = self._open_batch(plan, batch, now)

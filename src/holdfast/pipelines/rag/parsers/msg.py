@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from email.message import EmailMessage
@@ -11,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import Reject
+from holdfast.pipelines.rag.kinds import OLE_BROKEN
 from holdfast.pipelines.rag.limits import Limits, check_whole
 from holdfast.pipelines.rag.model import Attachment, Page
 from holdfast.pipelines.rag.parsers.cleaning import clean, in_pages
 from holdfast.pipelines.rag.parsers.html import decoded, title_and_text
 from holdfast.pipelines.rag.parsers.naming import Names
 
-BROKEN = (OSError, ValueError, LookupError, struct.error, RecursionError)
 MESSAGE_HEADER, EMBEDDED_HEADER, ATTACHMENT_HEADER = 32, 24, 8
 """How many bytes stand before the properties of a message, of a message in a message, of an attachment."""
 EMBEDDED = "__substg1.0_3701000D"
@@ -66,7 +65,7 @@ def _as_eml(mail: _Mail, limits: Limits) -> bytes:
     for name, value in mail.headers().items():
         with suppress(ValueError, LookupError, TypeError, AttributeError):  # an address that is none
             message[name] = value
-    message.set_content(mail.body(limits))
+    message.set_content(clean(mail.body(limits)))
     for name, content in _carried(mail, limits):
         message.add_attachment(content, maintype="application", subtype="octet-stream", filename=clean(name))
     return message.as_bytes()
@@ -85,7 +84,7 @@ def _storage(path: Path, limits: Limits) -> Any:  # oxmsg has no types
             if declared > size:
                 raise Reject(f"broken: the message claims to hold {declared:,} bytes, and the file has {size:,}")
             return Storage.from_ole(ole)
-    except BROKEN as error:
+    except OLE_BROKEN as error:
         raise Reject(f"broken: the Outlook message cannot be read ({error})") from error
 
 
@@ -99,12 +98,12 @@ class _Mail:
         self._properties = Properties(storage, properties_header_offset=header)
 
     def text(self, property_: int) -> str:
-        with suppress(*BROKEN):
+        with suppress(*OLE_BROKEN):
             return " ".join(clean(self._properties.str_prop_value(property_) or "").split())
         return ""
 
     def content(self, property_: int) -> bytes:
-        with suppress(*BROKEN):
+        with suppress(*OLE_BROKEN):
             return self._properties.binary_prop_value(property_) or b""
         return b""
 
@@ -112,7 +111,7 @@ class _Mail:
         """Gives the headers people read; Outlook keeps them as properties."""
         address = self.text(SMTP_ADDRESS) or self.text(SENDER_ADDRESS)
         sent = None
-        with suppress(*BROKEN, AttributeError, OverflowError):
+        with suppress(*OLE_BROKEN):
             sent = self._properties.date_prop_value(SENT)
         return {
             "From": f"{self.text(SENDER)} <{address}>" if "@" in address else self.text(SENDER) or address,
@@ -124,10 +123,10 @@ class _Mail:
 
     def body(self, limits: Limits) -> str:
         """Gives the body as text, or its HTML as text. A body that is only RTF is not read."""
-        with suppress(*BROKEN):
+        with suppress(*OLE_BROKEN):
             if text := self._properties.str_prop_value(BODY):
                 return str(text)
         source = decoded(self.content(HTML))
-        with suppress(*BROKEN):
+        with suppress(*OLE_BROKEN):
             source = source or self._properties.str_prop_value(HTML_TEXT) or ""
         return title_and_text(source, limits)[1]

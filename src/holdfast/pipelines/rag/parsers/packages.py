@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import posixpath
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from zipfile import ZipFile, ZipInfo
 
 from msgspec import Struct
 
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.limits import Limits, in_mib
 from holdfast.pipelines.rag.parsers.xml import Event, events
-from holdfast.pipelines.rag.zips import open_zip
+from holdfast.pipelines.rag.zips import BROKEN, PLAIN, open_zip
 
 PIECE = 64 * 1024
 SMALL = 16 << 20
 """Up to here a member may be as dense as it likes."""
-BROKEN = (BadZipFile, zlib.error, EOFError, NotImplementedError, OSError)
 
 
 class Relation(Struct, frozen=True):
@@ -71,6 +69,8 @@ class Package:
     def _pieces(self, part: str) -> Iterator[bytes]:
         info = self._archive.getinfo(self._names[part.lower()])
         given = 0
+        if info.compress_type not in PLAIN:
+            raise Reject(f"broken: {part} in the Office file is packed in a way that Office does not know")
         try:
             with self._archive.open(info) as file:
                 while piece := file.read(PIECE):

@@ -18,7 +18,7 @@ from holdfast.pipelines.rag.sources.addresses import (
 )
 from holdfast.pipelines.rag.sources.ignoring import Ignoring, matcher
 from holdfast.pipelines.rag.sources.limits import DEFAULT, Deadline, Limits, too_large
-from holdfast.pipelines.rag.sources.source import Seen, Source, SourceRefused, Unreachable
+from holdfast.pipelines.rag.sources.source import Seen, Source, SourceRefused, Unreachable, kept_time
 
 SLICE = 4 << 20
 ELSEWHERE = frozenset({"gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "hf", "memory"})
@@ -155,11 +155,11 @@ def _seen(system: Any, info: dict[str, Any]) -> Seen:
 
 
 def _nanoseconds(moment: Any) -> int:
-    if isinstance(moment, str):
-        try:
+    try:
+        if isinstance(moment, str):
             moment = datetime.fromisoformat(moment)
-        except ValueError:
-            return 0
-    if isinstance(moment, datetime):
-        return int(moment.timestamp() * 1_000_000) * 1000
-    return int(moment * 1_000_000_000) if isinstance(moment, (int, float)) else 0
+        if isinstance(moment, datetime):
+            return kept_time(int(moment.timestamp() * 1_000_000) * 1000)
+        return kept_time(int(moment * 1_000_000_000)) if isinstance(moment, (int, float)) else 0
+    except (ValueError, OverflowError):  # no time, or none that a clock shows
+        return 0

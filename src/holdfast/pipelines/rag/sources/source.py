@@ -50,6 +50,11 @@ class Seen(Struct, frozen=True, gc=False):
     etag: str = ""
 
 
+def kept_time(mtime_ns: int) -> int:
+    """Gives a time as a database can keep it; 0, for one that was not said, where no file can be of that time."""
+    return mtime_ns if abs(mtime_ns) < 2**62 else 0
+
+
 class Missed(Struct, frozen=True):
     """What could not be looked at. A key that ends with a slash stands for everything below it.
 

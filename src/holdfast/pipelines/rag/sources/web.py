@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, BinaryIO
 from holdfast.core.errors import Reject, RetryLater
 from holdfast.core.retry import retry_after
 from holdfast.pipelines.rag.sources.limits import DEFAULT, Deadline, Limits, too_large
-from holdfast.pipelines.rag.sources.source import Seen, SourceRefused, Unreachable
+from holdfast.pipelines.rag.sources.source import Seen, SourceRefused, Unreachable, kept_time
 
 if TYPE_CHECKING:
     import httpx2
 
 HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "holdfast"}
+LONGEST_NUMBER = 18
+"""Digits of a length that are believed: more are too many bytes for anybody, however many more."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 NOT_NOW = frozenset({425, 429, 503})
 """What servers answer that want to be asked later. That costs no attempt, so only those are believed that say when."""
@@ -101,7 +103,7 @@ def _version(answer: httpx2.Response) -> str:
 def _seen(url: str, answer: httpx2.Response) -> Seen:
     try:
         moment = parsedate_to_datetime(answer.headers.get("Last-Modified", ""))
-        mtime_ns = int(moment.timestamp()) * 1_000_000_000
+        mtime_ns = kept_time(int(moment.timestamp()) * 1_000_000_000)
     except (TypeError, ValueError, OverflowError):
         mtime_ns = 0
     return Seen(url, url, int(_length(answer) or -1), mtime_ns, answer.headers.get("ETag", ""))
@@ -111,7 +113,7 @@ def _length(answer: httpx2.Response) -> str:
     """Gives the digits of how long the document is, or nothing if that was not said of the document as it is."""
     length: str = answer.headers.get("Content-Length", "")
     compressed = answer.headers.get("Content-Encoding", "identity") != "identity"
-    return length if length.isdecimal() and not compressed else ""
+    return length[:LONGEST_NUMBER] if length.isdecimal() and not compressed else ""
 
 
 def _sound(answer: httpx2.Response) -> httpx2.Response:

@@ -1,0 +1,87 @@
+"""Secrets: keys of known forms, and values that look like one, in files that are tracked and in all that ever were.
+
+detect-secrets took half a minute for the files alone, most of it for the hashes of locks, and does not read the past.
+What is found and is no secret stands in `known`, by its hash, with a reason.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+FORMS = {
+    "a private key": r"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY(?: BLOCK)?-----",
+    "a key of AWS": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    "a token of GitHub": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})\b",
+    "a token of GitLab": r"\bglpat-[A-Za-z0-9_-]{20,}\b",
+    "a key of OpenAI or Anthropic": r"\bsk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,}\b",
+    "a token of Slack": r"\bxox[abposr]-[A-Za-z0-9-]{20,}\b",
+    "a key of Google": r"\bAIza[0-9A-Za-z_-]{35}\b",
+    "a token of PyPI": r"\bpypi-AgEIcHlwaS[A-Za-z0-9_-]{50,}",
+    "a token of Hugging Face": r"\bhf_[A-Za-z]{34,}\b",
+    "a key of Azure": r"\b(?:AccountKey|SharedAccessKey)=[A-Za-z0-9+/]{40,}={0,2}",
+    "a signed token": r"\beyJ[A-Za-z0-9_-]{15,}\.eyJ[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{20,}",
+    "a password in a URL": r"[a-z]://[^\s/:@\"'{}<>]+:(?P<url>[^\s/@\"'{}<>$*]{3,})@[A-Za-z0-9\[]",
+    "a password or key": (
+        r"(?i:passw(?:or)?d|secret|token|api_?key|access_?key)\w*[\"']?\s*[:=]\s*[\"'](?P<value>[A-Za-z0-9+/_.=-]{16,})[\"']"
+    ),
+}
+PATTERN = re.compile("|".join(f"(?P<f{place}>{form})" for place, form in enumerate(FORMS.values())).encode())
+NAMES = list(FORMS)
+KNOWN = Path(__file__).with_name("known")
+MOST = 1 << 20
+"""Bytes of a file that are looked at."""
+
+
+def secrets_in_files(root: Path) -> Iterator[str]:
+    """Names what looks like a secret in the files that git tracks, or would."""
+    listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in filter(None, listed.decode(errors="replace").split("\0")):
+        path = root / name
+        if path.is_file() and not path.is_symlink():
+            for number, line in enumerate(path.read_bytes()[:MOST].splitlines(), 1):
+                yield from (f"{name}:{number}: {what}" for what in secrets_of(line))
+
+
+def secrets_in_history(root: Path) -> Iterator[str]:
+    """Names what looks like a secret in any line that any commit added. A file tells no more than that it was there."""
+    log = _git(
+        root, "log", "--all", "-p", "-U0", "--no-color", "--no-ext-diff", "--format=commit %h", "--", ".", ":!*.lock"
+    )
+    commit, name = "", ""
+    for line in log.splitlines():
+        if line.startswith(b"commit "):
+            commit = line[7:].decode()
+        elif line.startswith(b"+++ b/"):
+            name = line[6:].decode(errors="replace")
+        elif line.startswith(b"+"):
+            yield from (f"commit {commit}, {name}: {what}" for what in secrets_of(line[1:]))
+
+
+def secrets_of(line: bytes) -> Iterator[str]:
+    """Gives what a line may give away: what it is, and its mark, never the secret itself."""
+    for found in PATTERN.finditer(line):
+        what = next(
+            NAMES[int(group[1:])] for group, value in found.groupdict().items() if value and group[1:].isdigit()
+        )
+        mark = sha256(found["url"] or found["value"] or found[0]).hexdigest()[:16]
+        if mark not in _known():
+            yield f"{what} (mark {mark})"
+
+
+def _known() -> frozenset[str]:
+    if not _read:
+        _read.append(frozenset(line.split(" ", 1)[0] for line in KNOWN.read_text().splitlines() if line[:1] != "#"))
+    return _read[0]
+
+
+_read: list[frozenset[str]] = []
+
+
+def _git(root: Path, *words: str) -> bytes:
+    """Asks git. Where there is no repository, as in an unpacked archive, it has nothing to say."""
+    said = subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=False)
+    return said.stdout

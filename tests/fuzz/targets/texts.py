@@ -1,0 +1,155 @@
+"""Texts: cut into chunks, given titles, cleaned, asked for, shown."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+pytest.importorskip("numpy", reason="document search needs the extra rag")
+
+from holdfast.pipelines.rag.index.words import match, words_of
+from holdfast.pipelines.rag.model import Page
+from holdfast.pipelines.rag.parsers.cleaning import clean, in_pages, joined
+from holdfast.pipelines.rag.parsers.naming import Names
+from holdfast.pipelines.rag.search import snippet_of
+from holdfast.pipelines.rag.sections import blocks_of, path_of
+from holdfast.pipelines.rag.splitters import by_markdown, by_tokens, recursive
+from holdfast.pipelines.rag.titles import title_of
+from tests.fuzz.inputs import texts
+from tests.fuzz.target import takes
+
+BITS = (
+    "# ",
+    "## x",
+    "#",
+    "\n",
+    "\n\n",
+    " ",
+    "\t",
+    "```",
+    "~~~",
+    "| a | b |",
+    "a",
+    ". ",
+    "\f",
+    "\r",
+    "é",
+    "\U0001f600",
+    "- ",
+)
+PIECE = st.tuples(st.sampled_from(BITS) | st.text(max_size=5), st.sampled_from((1, 1, 2, 3, 40, 20_000)))
+LONG = st.lists(PIECE, max_size=6).map(lambda pieces: "".join(bit * times for bit, times in pieces)[:60_000])
+SIZES = st.tuples(st.sampled_from((1, 2, 10, 1000)), st.integers(0, 9))
+IN_TIME = "within a time that grows with its length"
+
+
+@takes(
+    st.tuples(LONG, SIZES),
+    f"Any text is cut into pieces of it, in order, with nothing but blanks between them; {IN_TIME}.",
+    sealed=True,
+)
+def chunks(given: tuple[str, tuple[int, int]]) -> None:
+    text, (size, tenths) = given
+    text = text if size > 2 else text[:3000]
+    overlap = size * tenths // 10
+    for spans in (
+        recursive(text, size, overlap),
+        by_markdown(text, size, overlap),
+        by_tokens(text, size, overlap, _Bytes()),
+    ):
+        behind = 0
+        for start, end in spans:
+            assert 0 <= start < end <= len(text)
+            assert not text[behind:start].strip(), f"{text[behind:start]!r} is in no chunk"
+            behind = max(behind, end)
+        assert not text[behind:].strip()
+
+
+class _Bytes:
+    """A tokenizer that takes each byte for a token."""
+
+    name = "bytes"
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        return [(place, place + 1) for place, letter in enumerate(text) for _ in letter.encode(errors="replace")]
+
+
+@takes(
+    LONG,
+    f"Any Markdown is blocks that together are the text, each place of it under some headings; {IN_TIME}.",
+    sealed=True,
+)
+def markdown(text: str) -> None:
+    blocks = list(blocks_of(text))
+    assert "".join(text[block.start : block.end] for block in blocks) == text
+    path_of(text, len(text) // 2)
+    assert len(title_of(Page(1, text))) <= 200
+
+
+@takes(st.text(max_size=200) | texts | LONG, f"Any text is cleaned of what no store keeps; {IN_TIME}.", sealed=True)
+def cleaned(text: str) -> None:
+    plain = clean(text)
+    plain.encode()
+    assert "\0" not in plain
+    assert clean(plain) == plain
+    joined(plain.split("\n"))
+    assert sum(map(len, in_pages([text[:100], text[100:]]))) <= len(text)
+
+
+@takes(
+    st.lists(texts, max_size=5),
+    "Whatever attachments are called, each has a name of its own that is no path.",
+    sealed=True,
+)
+def attachments(given: list[str]) -> None:
+    names = Names(100)
+    for name in given:
+        chosen = names.unique(name)
+        assert chosen.strip() not in ("", ".", "..")
+        assert not set(chosen) & set("/\\\0:")
+        assert len(chosen.encode()) < 800
+
+
+@takes(
+    st.tuples(LONG | texts, texts | LONG.map(lambda text: text[:2000])),
+    "Any question finds a stretch of any text.",
+    sealed=True,
+)
+def snippets(given: tuple[str, str]) -> None:
+    text, question = given
+    snippet, marks = snippet_of(text, words_of(question))
+    for start, end in marks:
+        assert 0 <= start < end
+        assert snippet[start:end].strip()
+
+
+@takes(texts | LONG.map(lambda text: text[:3000]), "Any question is a question that full text understands.")
+def questions(question: str) -> None:
+    words = words_of(question)
+    for expression in match(words, {word: [word] for word in words}, lambda stems: dict.fromkeys(stems, 1)):
+        try:
+            _table().execute("select * from words where words match ?", (expression,)).fetchall()
+        except UnicodeEncodeError:
+            assert not _is_plain(expression)  # the index replaces halves of characters before it asks
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_tables: list[Any] = []
+
+
+def _table() -> sqlite3.Connection:
+    if not _tables:
+        db = sqlite3.connect(":memory:")
+        db.execute("create virtual table words using fts5(text)")
+        _tables.append(db)
+    return _tables[0]
