@@ -155,7 +155,7 @@ class Work(Commit):
         def admit(db: Db) -> dict[int, int]:
             db.execute(SQL["hold_step"], {"step_id": step_id})
             db.execute(SQL["drop_permits"], {"step_id": step_id})
-            inside = dict(db.execute(SQL["permits"], {"step_id": step_id}).fetchall())
+            inside: dict[int, int] = dict(db.execute(SQL["permits"], {"step_id": step_id}).fetchall())
             asking = [claim for claim in claims if claim.document_id not in inside]
             ids, fences = [claim.document_id for claim in asking], [claim.fence for claim in asking]
             room = max(limit - len(inside), 0)
