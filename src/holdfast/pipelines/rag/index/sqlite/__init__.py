@@ -97,9 +97,7 @@ class SqliteIndex:
             return  # it had no text at all, and no chunk
         document_id, version, others = found
         tx.execute(SQL["show"], {"document_id": document_id})
-        tx.execute(
-            SQL["mean"], {"document_id": document_id, "model_id": self._number(tx, model), "version": version}
-        )
+        tx.execute(SQL["mean"], {"document_id": document_id, "model_id": self._number(tx, model), "version": version})
         if others:
             self._drop_all_but(tx, document_id, version)
 
@@ -128,7 +126,7 @@ class SqliteIndex:
         tx.execute(SQL["outdated_chunks"], others)
 
     def _number(self, tx: Tx, model: Model) -> int:
-        """Gives the number of a model. Until it is committed, every transaction asks: one that is rolled back names none."""
+        """Gives the number of a model. One that is not committed yet is asked for again: it may be rolled back."""
         if model in self._models:
             return self._models[model]
         asked = {"name": model.name, "dimension": model.dimension}
