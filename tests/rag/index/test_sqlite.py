@@ -37,3 +37,10 @@ def test_the_words_of_many_documents_are_written_down_together(desk: Desk) -> No
             desk.show(key, tx=tx)
         assert written(tx) == before
     assert len(desk.words("heron", limit=200)) == 160
+
+
+def test_a_store_is_searched_whatever_its_url_says_besides_its_file(tmp_path: Path) -> None:
+    with holdfast.open(f"sqlite:///{tmp_path}/my%20words.db?synchronous=normal") as store:
+        desk = Desk(store, index_of(store), lambda: index_of(store))
+        desk.ingest("a", "heron stands in the water")
+        assert desk.meaning("heron") == desk.words("heron") == ["heron stands in the water"]

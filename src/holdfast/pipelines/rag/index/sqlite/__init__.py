@@ -18,6 +18,7 @@ from holdfast.pipelines.rag.index.sqlite.statements import SQL
 from holdfast.pipelines.rag.index.sqlite.stems import Stems
 from holdfast.pipelines.rag.index.words import match, words_of
 from holdfast.pipelines.rag.model import About, Chunk
+from holdfast.stores import database_file
 from holdfast.stores.queries import in_statements
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class SqliteIndex:
     """The index that is there without a server."""
 
     def __init__(self, url: str) -> None:
-        self._path = url.removeprefix("sqlite:///")
+        self._path = database_file(url) or Path(url)
         self._reading = threading.local()
         self._connections: list[tuple[int, sqlite3.Connection]] = []
         self._lock = threading.Lock()
@@ -288,7 +289,7 @@ class SqliteIndex:
         """A connection of this thread's own, which only reads. A forked child must not use its parent's."""
         mine: tuple[int, sqlite3.Connection] | None = getattr(self._reading, "mine", None)
         if mine is None or mine[0] != os.getpid():
-            address = Path(self._path).resolve().as_uri() + "?mode=ro"
+            address = self._path.resolve().as_uri() + "?mode=ro"
             db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
             db.execute("pragma query_only = on")
             mine = self._reading.mine = (os.getpid(), db)
