@@ -66,5 +66,8 @@ def count(ctx: Any) -> int:
 if __name__ == "__main__":
     import common as C  # noqa: N812
 
+    # Peers were compiled when they were installed. A checkout is compiled by its first run, if the shell lets it.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(C.PERF_HOME / "pycache"))
     here = str(Path(__file__).resolve())
     C.drive_w5("holdfast", C.version_of("holdfast"), here, ingest, count, note="all features on")

@@ -75,7 +75,7 @@ def fill(store: Store, index: Index, model: Model, chunks: int) -> None:
         name = Name("bench", "/bench", f"{number}.txt")
         made = [next(words) for _ in range(OF_A_DOCUMENT)]
         some = [
-            Chunk(1, 0, len(text), text, "", About("text") if not place else None, place == OF_A_DOCUMENT - 1)
+            Chunk.holding(text, about=About("text") if not place else None, last=place == OF_A_DOCUMENT - 1)
             for place, text in enumerate(made)
         ]
         with store.transaction() as tx:

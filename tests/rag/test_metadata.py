@@ -134,7 +134,7 @@ def test_a_document_that_is_being_added_is_not_missed(library: rag.Library, fold
         metadata = metadata_of(tx, name.collection, name.source)
         saying.start()
         entry = Entry(name=name, version=1, about=About("text", "Late"), metadata=metadata)
-        library.index.add(tx, entry, [Chunk(1, 0, 8, "The tide", last=True)])
+        library.index.add(tx, entry, [Chunk.holding("The tide", last=True)])
     saying.join(20)
     assert found(library, client="acme") == {"late.txt"}
 

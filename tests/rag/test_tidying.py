@@ -118,7 +118,7 @@ def test_a_vector_whose_chunk_is_being_committed_stays(opened: Open, store: Stor
         text = "The spring tide comes twice a month, at new and at full moon."
         about = About("text", "")
         entry = Entry(name=Name("documents", "/", "again"), version=1, about=about)
-        chunk = Chunk(1, 0, len(text), text, text, about, last=True)
+        chunk = Chunk.holding(text, title=text, about=about, last=True)
         ground.add(tx, entry, [chunk])
         tx.execute("update rag_chunk set hash = %s where hash = %s", (content, chunk.hash))
         other.start()

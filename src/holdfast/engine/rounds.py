@@ -223,6 +223,7 @@ class Rounds:
         began = monotonic()
         answers, claims = self._exchange(moves)
         self.commits_take = took = monotonic() - began
+        self.runners.commits_take(took)
         accepted = []
         for (desk, move), answer in zip(group, answers, strict=True):
             desk.committing = False

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from holdfast.engine.isolation import Nursery
 
-MOMENT = 0.002
-"""Seconds of work after which a thread helps to commit what it has finished."""
+MOMENT, LONG_MOMENT = 0.002, 0.008
+"""Seconds of work after which a thread helps to commit what it has finished: as many as a commit takes, in between."""
 
 BODIES = (RunValue, PullStream, RunWindow)
 """The calls that run a body. What else is asked for takes a moment, and runs on a thread."""
@@ -82,6 +82,7 @@ class Runners:
         self._jobs = Jobs()
         self._results: deque[Result] = deque()
         self._bell: SimpleQueue[None] = SimpleQueue()
+        self._moment = MOMENT
         self._help_out = help_out
         self._threads = 0
         self._working: dict[int, Begun] = {}  # by thread
@@ -124,6 +125,10 @@ class Runners:
     def nudge(self) -> None:
         """Ends a wait for results."""
         self._bell.put(None)
+
+    def commits_take(self, seconds: float) -> None:
+        """Learns how long a commit takes: the longer, the more share one."""
+        self._moment = min(max(seconds, MOMENT), LONG_MOMENT)
 
     def take_back(self) -> list[Job]:
         """Gives back the calls that no thread has taken yet."""
@@ -193,7 +198,7 @@ class Runners:
                 desk.close()  # the worker may be gone before it hears of this
             now = monotonic()
             self._results.append((desk, event, now - began))
-            if now - since > MOMENT or me in self._left_behind:
+            if now - since > self._moment or me in self._left_behind:
                 return
             try:
                 job = self._jobs.get_nowait()

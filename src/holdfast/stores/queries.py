@@ -11,8 +11,9 @@ Statement = tuple[str, Sequence[Any] | dict[str, Any]]
 
 ROWS = "/* rows */"
 IF = "-- if "
-SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
-"""How many rows a statement takes. A few fixed sizes, so that the driver's statement cache knows them all."""
+SIZES = (256, 128, 64, 32, 24, 16, 8, 7, 6, 5, 4, 3, 2, 1)
+"""How many rows a statement takes. A few fixed sizes, so that the driver's statement cache knows them all, and fewer
+than 32 rows are never more than two statements."""
 
 
 class Query(str):

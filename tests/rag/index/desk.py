@@ -57,7 +57,13 @@ class Desk:
         name = Name(collection, source, key)
         title = about.title if about else ""
         chunks = [
-            Chunk(1 + place, 0, len(text), text, title, about if not place else None, last and place == len(texts) - 1)
+            Chunk.holding(
+                text,
+                page=1 + place,
+                title=title,
+                about=about if not place else None,
+                last=last and place == len(texts) - 1,
+            )
             for place, text in enumerate(texts)
         ]
         entry = Entry(name=name, version=version, about=about, metadata=metadata or {})
@@ -66,7 +72,7 @@ class Desk:
 
     def remember(self, *texts: str, title: str = "", tx: Tx | None = None) -> None:
         """Remembers the vectors of texts."""
-        contents = [Chunk(1, 0, len(text), text, title) for text in texts]
+        contents = [Chunk.holding(text, title=title) for text in texts]
         rows = self.embedder.embed([one.content for one in contents])
         halves = {one.hash: row.astype("<f2").tobytes() for one, row in zip(contents, rows, strict=True)}
         with self._in(tx) as inner:

@@ -174,7 +174,7 @@ def test_a_transaction_that_is_rolled_back_leaves_nothing(desk: Desk) -> None:
 def test_the_first_use_of_a_model_can_be_rolled_back(desk: Desk) -> None:
     with desk.rolled_back() as tx:
         desk.remember("heron", tx=tx)
-    contents = [Chunk(1, 0, 5, "heron").hash]
+    contents = [Chunk.holding("heron").hash]
     assert desk.index.known(desk.model, contents) == set()
     desk.ingest("a", "heron")
     assert desk.index.known(desk.model, contents) == set(contents)
@@ -182,7 +182,7 @@ def test_the_first_use_of_a_model_can_be_rolled_back(desk: Desk) -> None:
 
 
 def test_vectors_are_known_by_content_and_model(desk: Desk) -> None:
-    one, other = Chunk(1, 0, 5, "heron").hash, Chunk(1, 0, 5, "stork").hash
+    one, other = Chunk.holding("heron").hash, Chunk.holding("stork").hash
     assert desk.index.known(desk.model, [one]) == set()
     desk.remember("heron")
     desk.remember("heron")

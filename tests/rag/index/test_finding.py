@@ -143,7 +143,7 @@ def fill(desk: Desk, rows: np.ndarray) -> None:
     for start in range(0, len(rows), 100):
         some = range(start, min(start + 100, len(rows)))
         collection = (PAPERS, NOTES)[start // 100 % 2]
-        chunks = [Chunk(1, 0, 1, str(n), "", About() if n == start else None, n == some[-1]) for n in some]
+        chunks = [Chunk.holding(str(n), about=About() if n == start else None, last=n == some[-1]) for n in some]
         name = Name(collection, "/folder", str(start))
         with desk.store.transaction() as tx:
             desk.index.add(tx, Entry(name=name, version=1, about=About()), chunks)

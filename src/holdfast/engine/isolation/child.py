@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -43,6 +43,9 @@ from holdfast.engine.isolation.talk import (
     Yielded,
 )
 
+if TYPE_CHECKING:
+    import asyncio
+
 CALLS = 500
 """After so many calls a child leaves, so that what libraries leak does not add up."""
 GROWTH = 256 * 1024 * 1024
@@ -56,6 +59,12 @@ _calls: dict[str, msgspec.json.Decoder[Any]] = {
 _card = msgspec.json.Decoder(Card)
 _decision = msgspec.json.Decoder(Decision)
 _json = msgspec.json.Encoder().encode
+
+
+def warm(pipeline: Pipeline) -> None:
+    """Imports what only some pipelines need, so that their children are born with it."""
+    if any(step.is_async and step.options.runs_in == "process" for step in pipeline.steps):
+        import_module("asyncio")
 
 
 class AskingReader:
@@ -176,6 +185,8 @@ class Child:
         if not step.is_async or isinstance(call, AskVerify):
             return desk.run(call)
         if self.loop is None:
+            import asyncio
+
             self.loop = asyncio.Runner()  # one for all calls, so that a client made in one works in the next
         return self.loop.run(desk.run_async(call))
 

@@ -36,6 +36,7 @@ class Cradle:
         self._lock = threading.Lock()
         self._control, theirs = socketpair()
         worker = os.getpid()
+        child.warm(pipeline)
         flush_output()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the copy calls nothing that they may hold

@@ -32,6 +32,7 @@ from holdfast.pipelines.rag.collections import (
     remove,
     swap,
 )
+from holdfast.pipelines.rag.cutting import Split
 from holdfast.pipelines.rag.embedders import Embedder, embedder_named, is_service
 from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.files import Files
@@ -39,7 +40,7 @@ from holdfast.pipelines.rag.index import Index, Model, Name, Where
 from holdfast.pipelines.rag.index.choice import STORE, Indexes, refuse_crew
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.model import DEFAULT
-from holdfast.pipelines.rag.pipeline import OverPages, Parts, Split, document_search
+from holdfast.pipelines.rag.pipeline import OverPages, Parts, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
 from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search
 from holdfast.pipelines.rag.sources import Source, source_of

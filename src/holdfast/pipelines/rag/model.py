@@ -31,6 +31,10 @@ class Page(Struct, frozen=True, omit_defaults=True):
     attachments: tuple[str, ...] = ()
     last: bool = False
 
+    def marked(self) -> Page:
+        """Gives it as the last one."""
+        return replace(self, last=True)
+
 
 class About(Struct, frozen=True, omit_defaults=True):
     """What a document is, by its first page."""
@@ -39,30 +43,77 @@ class About(Struct, frozen=True, omit_defaults=True):
     title: str = ""
 
 
-class Chunk(Struct, frozen=True, omit_defaults=True):
-    """A piece of a page, and its place: `page.text[start:end]` is its text.
+class Chunk(Struct, frozen=True, omit_defaults=True, dict=True):
+    """A piece of a page, by its place: `page.text[start:end]` is its text.
 
-    `title` is what the document is called, where the piece itself does not say it. The first chunk tells what the
-    document is, in `about`; `last` marks the last one.
+    hash   what its vector is remembered by
+    title  what the document is called, where the piece itself does not say it
+    about  what the document is: the first chunk tells it
+    last   marks the last one
+    at     the position of its page among those that were kept, where the page's number does not tell it
+
+    What is kept is its place. Its text stands in the page already: only one that was just cut has it in hand.
     """
 
     page: int
     start: int
     end: int
-    text: str
+    hash: bytes = b""
     title: str = ""
     about: About | None = None
     last: bool = False
+    at: int | None = None
+
+    @classmethod
+    def holding(
+        cls,
+        text: str,
+        *,
+        page: int = 1,
+        start: int = 0,
+        title: str = "",
+        about: About | None = None,
+        last: bool = False,
+        at: int | None = None,
+    ) -> Chunk:
+        """Gives a piece that was just cut, with its text in hand."""
+        place = None if at == page - 1 else at
+        made = cls(page, start, start + len(text), hash_of(under(title, text)), title, about, last, place)
+        return made._with(text)
+
+    @property
+    def text(self) -> str:
+        """Its text, while it is in hand."""
+        text: str = self.__dict__["text"]
+        return text
 
     @property
     def content(self) -> str:
-        """What stands for its meaning: the piece, under the title."""
-        return f"{self.title}\n\n{self.text}" if self.title else self.text
+        """What stands for its meaning, while its text is in hand."""
+        return under(self.title, self.text)
 
     @property
-    def hash(self) -> bytes:
-        """What its vector is remembered by."""
-        return blake2b(self.content.encode(), digest_size=16).digest()
+    def place(self) -> int:
+        """The position of its page."""
+        return self.page - 1 if self.at is None else self.at
+
+    def marked(self) -> Chunk:
+        """Gives it as the last one."""
+        return replace(self, last=True)._with(self.text)
+
+    def _with(self, text: str) -> Chunk:
+        self.__dict__["text"] = text  # beside its fields, which are what is kept and compared
+        return self
+
+
+def under(title: str, text: str) -> str:
+    """Gives what stands for the meaning of a piece: its text, under the title."""
+    return f"{title}\n\n{text}" if title else text
+
+
+def hash_of(content: str) -> bytes:
+    """Gives what the vector of a content is remembered by."""
+    return blake2b(content.encode(), digest_size=16).digest()
 
 
 Piece = TypeVar("Piece", Page, Chunk)
@@ -76,7 +127,7 @@ def marking_the_last(pieces: Iterator[Piece]) -> Iterator[Piece]:
         yield before
         before = one
     if before is not None:
-        yield replace(before, last=True)
+        yield before.marked()
 
 
 class Attachment(Struct, frozen=True):

@@ -15,20 +15,19 @@ from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
 from holdfast.core.step import AnyStep, last
 from holdfast.pipelines.rag.collections import Collection
+from holdfast.pipelines.rag.cutting import Split, chunks_of, contents_of, hashed, pages_of
 from holdfast.pipelines.rag.embedders import Embedder, is_remote
 from holdfast.pipelines.rag.index import Entry, Index, Model, Name
 from holdfast.pipelines.rag.metadata import metadata_of
-from holdfast.pipelines.rag.model import About, Chunk, Page, marking_the_last
+from holdfast.pipelines.rag.model import Chunk, Page, marking_the_last
 from holdfast.pipelines.rag.reading import Reader
 from holdfast.pipelines.rag.tallying import Tally
-from holdfast.pipelines.rag.titles import title_of
 
 MEMORY = 1_500_000_000
 """Bytes that a parser may take."""
 PATIENCE = timedelta(minutes=3)
 """How long one page may take."""
 OverPages = Callable[[Document, Page], Page]
-Split = Callable[[str], Iterator[tuple[int, int]]]
 Vector = tuple[bytes, bytes]
 """The hash of a content, and its vector; empty where it is known already."""
 
@@ -66,7 +65,7 @@ def document_search(collection: Collection, parts: Parts) -> Pipeline:
     for body in parts.pages:
         pages = pipeline.step(over=pages, name=body.__name__)(body)
     chunks = _chunk(pipeline, parts, read, pages, settings.splitting)
-    _embed(pipeline, parts, chunks)
+    _embed(pipeline, parts, pages, chunks)
     _index(pipeline, parts, read, chunks)
     return pipeline
 
@@ -95,7 +94,7 @@ def _chunk(pipeline: Pipeline, parts: Parts, read: AnyStep, pages: AnyStep, spli
     @pipeline.step(settings=asdict(splitting))
     def chunk(doc: Document, cursor: int = 0) -> Iterator[Chunk]:
         kind = _first(doc, read).kind if pages is not read else ""
-        yield from _after(cursor, marking_the_last(chunks_of(doc.each(pages), split, kind=kind)))
+        yield from _after(cursor, marking_the_last(chunks_of(pages_of(doc, pages), split, kind=kind)))
 
     @chunk.effect
     def add(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> None:
@@ -112,54 +111,38 @@ def _first(doc: Document, read: AnyStep) -> Page:
     return page
 
 
-def chunks_of(pages: Iterator[Page], split: Split, *, kind: str = "") -> Iterator[Chunk]:
-    """Cuts pages into chunks, and tells those that do not say it themselves what their document is called.
-
-    `kind` is what the file is, where its first page may be missing.
-    """
-    about: About | None = About(kind)
-    title = ""
-    for page in pages:
-        if page.number == 1:
-            title = title_of(page)
-            about = About(kind or page.kind, title)
-        for start, end in split(page.text):
-            text = page.text[start:end]
-            yield Chunk(page.number, start, end, text, title=title if title not in text else "", about=about)
-            about = None
-
-
 def _after(count: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
     for place, one in enumerate(chunks):
         if place >= count:
             yield one
 
 
-def _embed(pipeline: Pipeline, parts: Parts, chunks: AnyStep) -> None:
+def _embed(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) -> None:
     embedder, index = parts.embedder, parts.index
     model = {"model": embedder.name}
     step = pipeline.step(
         over=chunks, size=embedder.window, parallel=2, keep=False, name="embed", settings=model, retry=Retry(attempts=5)
     )
 
-    def split_off(some: Sequence[Chunk]) -> tuple[list[bytes], dict[bytes, str]]:
+    def split_off(doc: Document, some: Sequence[Chunk]) -> tuple[list[bytes], dict[bytes, str]]:
         """Gives the hashes of some chunks, and the contents that have no vector yet."""
-        hashes = [one.hash for one in some]
-        contents = dict(zip(hashes, some, strict=True))
-        known = index.known(_model(embedder), [*contents])
-        return hashes, {content: one.content for content, one in contents.items() if content not in known}
+        chunks = hashed(doc, pages, some)
+        hashes = [one.hash for one in chunks]
+        known = index.known(_model(embedder), list(dict.fromkeys(hashes)))
+        new = [one for one in chunks if one.hash not in known]
+        return hashes, dict(zip([one.hash for one in new], contents_of(doc, pages, new), strict=True))
 
     if is_remote(embedder):
 
         @step
         async def embed(doc: Document, some: list[Chunk]) -> list[Vector]:
-            hashes, new = split_off(some)
+            hashes, new = split_off(doc, some)
             return _paired(hashes, new, await embedder.embed_async([*new.values()]) if new else [])
     else:
 
         @step
         def embed(doc: Document, some: list[Chunk]) -> list[Vector]:
-            hashes, new = split_off(some)
+            hashes, new = split_off(doc, some)
             return _paired(hashes, new, embedder.embed([*new.values()]) if new else [])
 
     @embed.effect

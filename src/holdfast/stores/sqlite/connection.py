@@ -20,6 +20,10 @@ from holdfast.stores.sqlite.turnstile import Turnstile
 PATIENCE = 60.0
 """How many seconds to wait for a writer that does not know our turnstile, such as a shell."""
 
+LOG = 4000
+"""How many pages are written to SQLite's log before they are brought into the file, once each however often they were
+written. SQLite looks them up in one table of 4062, and in more tables beyond that."""
+
 
 class Tx:
     """The transaction that effects write through."""
@@ -155,7 +159,7 @@ class Connections:
             with turnstile:  # of two that change the mode at once, SQLite lets one fail without waiting
                 connection.execute("pragma journal_mode = wal")
         connection.execute(f"pragma synchronous = {self._synchronous}")
-        connection.execute("pragma wal_autocheckpoint = 1000")
+        connection.execute(f"pragma wal_autocheckpoint = {LOG}")
         connection.execute("pragma cache_size = -16000")
         connection.execute("pragma temp_store = memory")  # an UPDATE that joins makes a table of its own, every time
         connection.execute("pragma foreign_keys = on")  # an effect could not: within a transaction it does nothing

@@ -161,11 +161,11 @@ class Index(Protocol):
         """Lets go of connections and memory."""
 
 
-def entered(rows: Sequence[tuple[int]], name: Name) -> int:
-    """Gives the number that a document was entered under, or refuses it."""
+def entered(rows: Sequence[tuple[int, ...]], name: Name) -> tuple[int, ...]:
+    """Gives the row of a document that was entered, its number first, or refuses it."""
     if not rows:
         raise Reject(f"its collection {name.collection!r} was deleted meanwhile")
-    return rows[0][0]
+    return rows[0]
 
 
 Place = tuple[int, int, int]

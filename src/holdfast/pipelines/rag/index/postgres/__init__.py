@@ -66,10 +66,10 @@ class PostgresIndex:
     def _enter(self, tx: Tx, entry: Entry) -> int:
         if entry.about is None:
             found = self._find(tx, entry.name)
-            return entered([found] if found else [], entry.name)
+            return entered([found] if found else [], entry.name)[0]
         coming = encode_json(asdict(entry.about) | {"metadata": entry.metadata, "version": entry.version})
         said = asdict(entry.name) | {"coming": _NUL.sub(r"\1\\ufffd", coming)}
-        return entered(tx.execute(SQL["enter"], said).fetchall(), entry.name)
+        return entered(tx.execute(SQL["enter"], said).fetchall(), entry.name)[0]
 
     def remember(self, tx: Tx, model: Model, vectors: Mapping[bytes, bytes]) -> None:
         if vectors:

@@ -17,7 +17,7 @@ from holdfast.pipelines.rag.index import Drawn, Entry, Hit, Model, Name, Place, 
 from holdfast.pipelines.rag.index.sqlite.statements import SQL
 from holdfast.pipelines.rag.index.sqlite.stems import Stems
 from holdfast.pipelines.rag.index.words import match, words_of
-from holdfast.pipelines.rag.model import Chunk
+from holdfast.pipelines.rag.model import About, Chunk
 from holdfast.stores import files_of
 from holdfast.stores.queries import in_statements
 
@@ -53,25 +53,23 @@ class SqliteIndex:
     # writing
 
     def add(self, tx: Tx, entry: Entry, chunks: Sequence[Chunk]) -> None:
-        document_id = self._enter(tx, entry)
-        version = {"document_id": document_id, "version": entry.version}
-        ((last, at),) = tx.execute(SQL["next_chunk"], version).fetchall()
+        if entry.about is not None:
+            self._enter(tx, entry, entry.about)
+        asked = asdict(entry.name) | {"version": entry.version}
+        document_id, last, at = entered(tx.execute(SQL["next_chunk"], asked).fetchall(), entry.name)
         rows: list[Any] = []
         words: list[Any] = []
         for number, (place, chunk) in enumerate(enumerate(chunks, at), last + 1):
             rows += (number, document_id, entry.version, place, chunk.page, chunk.start, chunk.end, chunk.hash)
-            words += (number, chunk.text, chunk.title)
+            words.append((number, chunk.text, chunk.title))
         _write(tx, "add_chunk", rows, width=8)
-        _write(tx, "add_words", words, width=3)
+        tx.executemany(SQL["add_words"], words)
         if chunks and chunks[-1].last:
-            tx.execute(SQL["chunked"], version)
+            tx.execute(SQL["chunked"], {"document_id": document_id, "version": entry.version})
 
-    def _enter(self, tx: Tx, entry: Entry) -> int:
-        if entry.about is None:
-            found = self._find(tx, entry.name)
-            return entered([found] if found else [], entry.name)
-        coming = encode_json(asdict(entry.about) | {"metadata": entry.metadata, "version": entry.version})
-        return entered(tx.execute(SQL["enter"], asdict(entry.name) | {"coming": coming}).fetchall(), entry.name)
+    def _enter(self, tx: Tx, entry: Entry, about: About) -> None:
+        coming = encode_json(asdict(about) | {"metadata": entry.metadata, "version": entry.version})
+        tx.execute(SQL["enter"], asdict(entry.name) | {"coming": coming})
 
     def remember(self, tx: Tx, model: Model, vectors: Mapping[bytes, bytes]) -> None:
         number = self._number(tx, model)
@@ -95,14 +93,14 @@ class SqliteIndex:
     # what searches see
 
     def show(self, tx: Tx, name: Name, *, model: Model) -> None:
-        found = self._find(tx, name)
-        here = {"document_id": found[0] if found else 0}
-        shown = tx.execute(SQL["show"], here).fetchall()
-        if not shown:
+        found = tx.execute(SQL["ready"], asdict(name)).fetchone()
+        if found is None:
             return  # it had no text at all, and no chunk
-        ((version,),) = shown
-        tx.execute(SQL["mean"], here | {"model_id": self._number(tx, model), "version": version})
-        self._drop_all_but(tx, here["document_id"], version)
+        document_id, version, others = found
+        tx.execute(SQL["show"], {"document_id": document_id})
+        tx.execute(SQL["mean"], {"document_id": document_id, "model_id": self._number(tx, model), "version": version})
+        if others:
+            self._drop_all_but(tx, document_id, version)
 
     def forget(self, tx: Tx, name: Name) -> None:
         found = self._find(tx, name)
@@ -129,7 +127,9 @@ class SqliteIndex:
         tx.execute(SQL["outdated_chunks"], others)
 
     def _number(self, tx: Tx, model: Model) -> int:
-        """Gives the number of a model. It is asked for in every transaction: one that is rolled back names none."""
+        """Gives the number of a model. One that is not committed yet is asked for again: it may be rolled back."""
+        if model in self._models:
+            return self._models[model]
         asked = {"name": model.name, "dimension": model.dimension}
         known = tx.execute(SQL["model"], asked).fetchone() or tx.execute(SQL["add_model"], asked).fetchone()
         number, dimension = known
@@ -278,10 +278,10 @@ class SqliteIndex:
 
     def _known_number(self, model: Model) -> int | None:
         if model not in self._models:
-            row = self._db.execute("select id from rag_model where name = ?", (model.name,)).fetchone()
-            if row is None:
+            known = self._db.execute(SQL["model"], asdict(model)).fetchone()
+            if known is None or known[1] != model.dimension:
                 return None
-            self._models[model] = row[0]
+            self._models[model] = known[0]
         return self._models[model]
 
     @property

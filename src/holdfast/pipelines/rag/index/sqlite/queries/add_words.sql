@@ -1,3 +1,2 @@
 -- The words of a chunk.
-insert into rag_words (rowid, text, title) values
-/* rows */ (?, ?, ?)
+insert into rag_words (rowid, text, title) values (?, ?, ?)

@@ -1,3 +1,9 @@
--- The last number of a chunk that is taken, and the position at which a version goes on.
-select (select coalesce(max(id), 0) from rag_chunk),
-       (select coalesce(max(position) + 1, 0) from rag_chunk where document_id = :document_id and version = :version)
+-- The number of a document, the last number of a chunk that is taken, and the position at which a version goes on.
+select d.id,
+       (select coalesce(max(id), 0) from rag_chunk),
+       (select coalesce(max(position) + 1, 0) from rag_chunk where document_id = d.id and version = :version)
+  from rag_document d
+  join rag_collection c on c.id = d.collection_id
+ where c.name = :collection
+   and d.source = :source
+   and d.key = :key

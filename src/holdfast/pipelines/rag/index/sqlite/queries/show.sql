@@ -6,5 +6,3 @@ update rag_document
        metadata = iif(json_extract(coming, '$.version') = chunked, json_extract(coming, '$.metadata'), metadata),
        changed = (select coalesce(max(changed), 0) + 1 from rag_document)
  where id = :document_id
-   and chunked is not null
-returning version

@@ -1,0 +1,133 @@
+"""Chunks are kept by their places, and their texts are in the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import holdfast
+from holdfast.core.document import Document
+from holdfast.pipelines import rag
+from holdfast.pipelines.rag.cutting import chunks_of
+from holdfast.pipelines.rag.model import Chunk, Page, marking_the_last
+from holdfast.pipelines.rag.splitters import recursive
+from holdfast.stores.protocol import Store
+
+pytest.importorskip("numpy", reason="document search needs the extra rag")
+PAGES = [
+    Page(7, "Of tides.\n\n" + "The spring tide follows the moon. " * 60),
+    Page(9, ""),
+    Page(11, "Of ebb and flood."),
+]
+
+
+class Heard:
+    """An embedder that remembers what it was asked."""
+
+    name = "heard"
+    dimension = 4
+    window = 3
+
+    def __init__(self) -> None:
+        self.contents: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        import numpy as np
+
+        self.contents += texts
+        return np.ones((len(texts), 4), np.float32)
+
+    def embed_query(self, text: str) -> Any:
+        return self.embed([text])[0]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with holdfast.open(f"sqlite:///{tmp_path}/rag.db") as store:
+        yield store
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    (tmp_path / "letters").mkdir()
+    path = tmp_path / "letters" / "tides.txt"
+    path.write_text("any")
+    return str(path)
+
+
+def read(payload: Mapping[str, Any], *, start: int) -> Iterator[Page]:
+    """Pages that are not numbered by their positions."""
+    yield from PAGES[start:]
+
+
+def read_twelve(payload: Mapping[str, Any], *, start: int) -> Iterator[Page]:
+    yield from [Page(number, f"Of tide {number}.") for number in range(1, 13)][start:]
+
+
+def set_one_aside(doc: Document, page: Page) -> Page:
+    if page.number == 7:
+        raise holdfast.Reject("nobody can read it")
+    return page
+
+
+def expected(pages: Sequence[Page]) -> list[str]:
+    return [one.content for one in chunks_of(iter(enumerate(pages)), recursive)]
+
+
+def kept_chunks(store: Store) -> list[dict[str, Any]]:
+    with store.reading() as tx:
+        rows = tx.execute(
+            "select i.value from hf_item i join hf_step s on s.id = i.step_id where s.name = 'chunk'"
+            " order by i.position"
+        ).fetchall()
+    found = [msgspec.json.decode(row[0]) for row in rows]
+    return [one for each in found for one in (each if isinstance(each, list) else [each])]
+
+
+def test_a_chunk_that_was_kept_has_its_place_and_not_its_text() -> None:
+    (one,) = marking_the_last(chunks_of(iter([(0, Page(1, "The tide."))]), recursive))
+    kept = msgspec.json.encode(one)
+    back = msgspec.json.decode(kept, type=Chunk)
+    assert (one.text, one.last, back) == ("The tide.", True, one)
+    assert b"The tide." not in kept
+
+
+def test_pages_are_found_again_however_they_are_numbered(store: Store, file: str) -> None:
+    embedder = Heard()
+    rag.Library(store, embedder=embedder, reader=read).ingest(file)
+    assert sorted(embedder.contents) == sorted(expected(PAGES))
+    assert len(embedder.contents) > embedder.window
+    assert all("text" not in one for one in kept_chunks(store))
+
+
+def test_a_page_that_was_set_aside_does_not_shift_the_others(store: Store, file: str) -> None:
+    embedder = Heard()
+    rag.Library(store, embedder=embedder, reader=read_twelve, pages=[set_one_aside]).ingest(file)
+    told = [content.rpartition("\n")[2] for content in embedder.contents]
+    assert sorted(told) == sorted(f"Of tide {number}." for number in range(1, 13) if number != 7)
+
+
+def test_chunks_that_an_earlier_release_kept_are_embedded(store: Store, file: str) -> None:
+    """Their texts stood beside their places, and their hashes did not."""
+    rag.Library(store, embedder=Heard(), reader=numbered).ingest(file)
+    old = [{name: one[name] for name in one if name != "hash"} | {"text": "not asked"} for one in kept_chunks(store)]
+    with store.transaction() as tx:
+        tx.execute("delete from rag_vector")
+        tx.execute(
+            "update hf_item set value = ? where step_id in (select id from hf_step where name = 'chunk')",
+            (msgspec.json.encode(old).decode(),),
+        )
+    embedder = Heard()
+    library = rag.Library(store, embedder=embedder, reader=numbered)
+    plan = store.declare(library.pipeline.shape())
+    store.rewind_to(plan, store.select("documents"), to="embed", who="test", reason="as if it stood there")
+    library.drain()
+    assert sorted(embedder.contents) == sorted(expected([*numbered({}, start=0)]))
+
+
+def numbered(payload: Mapping[str, Any], *, start: int) -> Iterator[Page]:
+    yield from [msgspec.structs.replace(page, number=place) for place, page in enumerate(PAGES, 1)][start:]
