@@ -64,7 +64,7 @@ kills: setup ## ingest PDFs, killed 40 times, and compare with an undisturbed ru
 	$(BIN)/python -m tests.rag.kills $(FOLDER) --kills 40
 
 simulate: setup ## look for a schedule that breaks a promise (SECONDS=, STORE=memory or sqlite, ARGS=)
-	$(BIN)/python -m holdfast.testing.simulation --store $(STORE) --seconds $(SECONDS) $(ARGS)
+	$(BIN)/python -m holdfast.testing.simulation --store $(STORE) --seconds $(SECONDS) --report docs/evidence/simulation-$(STORE).json $(ARGS)
 
 mutants: setup ## make every deliberate mistake, and count the schedules until it is found (minutes)
 	$(BIN)/python -m tests.simulation --report docs/evidence/mutants.json
