@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -77,6 +79,35 @@ def test_what_was_kept_before_a_document_was_taken_up_is_read(
     assert bench.drain().done == 1
     assert bench.kept("total") == [6]
     assert reads
+
+
+def test_a_window_that_was_kept_before_the_document_was_taken_up_again_is_not_forgotten(
+    pipeline: holdfast.Pipeline, bench: Bench
+) -> None:
+    later_one_is_kept = threading.Event()
+
+    @pipeline.step
+    def pages(doc: holdfast.Document) -> list[int]:
+        return [0, 1]
+
+    @pipeline.step(over=pages, parallel=2)
+    def doubled(doc: holdfast.Document, page: int) -> int:
+        if page == 0 and not later_one_is_kept.is_set():
+            assert later_one_is_kept.wait(30)
+            raise holdfast.RetryLater(after=timedelta(milliseconds=1))
+        return 2 * page
+
+    @doubled.effect
+    def keep(tx: Any, doc: holdfast.Document, double: int) -> None:
+        later_one_is_kept.set()
+
+    @pipeline.step
+    def all_of_it(doc: holdfast.Document) -> list[int]:
+        return [sum(doc.output(doubled)), len(doc.output(doubled))]
+
+    bench.submit("a")
+    assert bench.drain(threads=2).done == 1
+    assert bench.kept("all_of_it") == [2, 2]
 
 
 def test_after_a_rewind_nothing_is_believed(pipeline: holdfast.Pipeline, bench: Bench) -> None:

@@ -59,7 +59,8 @@ class StoreReader(Struct):
     def learn(self, items: Sequence[Item], room: Room) -> None:
         """Remembers what was committed just now, if there is room."""
         if self.fresh is None:
-            self.fresh = Fresh(room)
+            begun = self.claim.checkpoint
+            self.fresh = Fresh(room, begun=None if begun.cursor is None else begun.step)
         self.fresh.learn(items)
 
     def forget(self) -> None:

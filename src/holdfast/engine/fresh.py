@@ -1,7 +1,8 @@
 """What was kept a moment ago: the next step asks for just that, so it need not be read back.
 
 A worker that holds a document is the only one that adds to what its steps keep. What it committed itself, from the
-first item on, it therefore knows; what came before, or has no room, is read from the store.
+first item on, it therefore knows; what came before, or has no room, is read from the store. So is all of a step that
+was begun before the document was taken in hand: its windows end in any order, and later ones may be kept already.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ class Fresh:
 
     __slots__ = ("_room", "_steps", "_taken")
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, *, begun: str | None = None) -> None:
         self._room = room
         self._steps: dict[str, list[Kept] | Kept | None] = {}  # items from the first on, or one value
+        if begun is not None:
+            self._steps[begun] = None  # only the store knows
         self._taken = 0
 
     def learn(self, items: Sequence[Item]) -> None:
