@@ -210,7 +210,7 @@ def translated(url: str, error: sqlite3.DatabaseError) -> StoreError | None:
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith("SQLITE_FULL"):
         return StoreFull(f"the disk under {url} is full; nothing of the last write was kept. Make room and go on")
-    if name.startswith("SQLITE_READONLY"):
+    if name.startswith("SQLITE_READONLY") or (name.startswith("SQLITE_CANTOPEN") and _only_reading_is_allowed(url)):
         return StoreReadOnly(f"{url} cannot be written; check the rights of the file and of its folder")
     if name.startswith("SQLITE_CANTOPEN"):
         return StoreGone(f"{url} cannot be opened; check that the folder exists and may be read")
@@ -221,3 +221,9 @@ def translated(url: str, error: sqlite3.DatabaseError) -> StoreError | None:
     if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
         return StoreError(f"{url} is not a SQLite database, or is damaged: {error}")
     return None
+
+
+def _only_reading_is_allowed(url: str) -> bool:
+    """Whether a file is there, and nothing can be made beside it: SQLite needs to, and says only that it cannot open."""
+    path = _parse(url)[0].absolute()
+    return path.is_file() and not os.access(path.parent, os.W_OK)
