@@ -37,17 +37,14 @@ class Operation(NamedTuple):
 
 
 class Recorder:
-    """Writes the history of this process. A fork of it writes one of its own."""
+    """Writes the history of this process, to the folder that is given or that the environment names.
 
-    def __init__(self, folder: str | Path) -> None:
-        self._folder = Path(folder)
+    A fork of the process writes a history of its own.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
         self._pid = 0
-        self._begin_a_file()
-
-    @classmethod
-    def told(cls) -> Recorder:
-        """Writes to the folder that the environment names."""
-        return cls(os.environ[FOLDER])
 
     def invoke(self, kind: str, **what: Any) -> str:
         """Writes down that something begins. Gives the number by which its end is written down."""
@@ -65,7 +62,8 @@ class Recorder:
         self._pid = os.getpid()
         self._name = f"{self._pid}-{os.urandom(3).hex()}"
         self._numbers = iter(range(10**9))
-        self._file = os.open(self._folder / f"{self._name}.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        folder = self._folder or Path(os.environ[FOLDER])
+        self._file = os.open(folder / f"{self._name}.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
 
     def _write(self, line: dict[str, Any]) -> None:
         os.write(self._file, json.dumps(line, separators=(",", ":")).encode() + b"\n")

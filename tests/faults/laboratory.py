@@ -16,9 +16,10 @@ import msgspec
 import holdfast
 from holdfast.core.errors import StoreError
 from holdfast.core.model import NewDocument
+from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 from holdfast.testing.postgres import Postgres, durable_postgres
-from tests.faults import checker, histories
+from tests.faults import checker, histories, program
 from tests.faults.cases import CannotRun, Case, Kind, NotAsExpected, require
 from tests.faults.histories import FOLDER, Recorder
 from tests.soak.fleet import Fleet
@@ -100,9 +101,14 @@ class Bench:
                 url = f"sqlite:///{place or self.folder}/lab.db"
             lab = around.enter_context(_opened(Lab(self, url, server)))
             yield lab
-            self.violations += checker.violations(url, lab.histories)[:20]
-            self.violations += lab.complaints()
-            self.history = histories.summed(histories.read(lab.histories))
+            if not self.history:
+                self.check(lab)
+
+    def check(self, lab: Lab) -> None:
+        """Checks the histories against the books."""
+        self.violations += checker.violations(lab.url, lab.histories)[:20]
+        self.violations += lab.complaints()
+        self.history = histories.summed(histories.read(lab.histories))
 
 
 class Lab:
@@ -118,13 +124,9 @@ class Lab:
         self.histories.chmod(0o777)
         self.log = bench.folder / "workers.log"
         self.environment = {FOLDER: str(self.histories), "PYTHONPATH": _python_path()}
-        os.environ[FOLDER] = str(self.histories)
-        from tests.faults import program
-
-        self._program = program
-        program.recorder = self._recorder = Recorder(self.histories)
+        self._recorder = Recorder(self.histories)
         self._submitted: dict[str, list[str]] = {}
-        self.store: Store = holdfast.engine.api.open_store(url)
+        self.store: Store = open_store(url)
         with self.store.transaction() as tx:
             program.prepare(tx)
 
@@ -136,8 +138,8 @@ class Lab:
 
     def workers(self, number: int, *, pipeline: str = "lab", url: str = "", **how: Any) -> Fleet:
         """Starts workers: processes of the command line, replaced when they end."""
-        program = f"{PROGRAM}:{pipeline}"
-        return Fleet(url or self.url, number, self.log, program=program, environment=self.environment, **how)
+        how = {"program": f"{PROGRAM}:{pipeline}", "environment": self.environment} | how
+        return Fleet(url or self.url, number, self.log, **how)
 
     def submit(self, number: int, *, pipeline: str = "lab", pages: int = 3, **payload: Any) -> list[str]:
         """Submits new documents. When the store does not answer, nobody knows whether they are there."""
@@ -149,7 +151,7 @@ class Lab:
         operation = self._recorder.invoke("submit", batch=batch, documents=documents)
         new = [NewDocument(key, document) for key, document in documents.items()]
         try:
-            holdfast.submit(self._program.PIPELINES[pipeline], self.store, batch=batch, documents=new)
+            holdfast.submit(program.PIPELINES[pipeline], self.store, batch=batch, documents=new)
         except StoreError:
             return keys
         self._recorder.complete(operation)
@@ -174,10 +176,16 @@ class Lab:
         if verb == "cancel":
             decided = self.store.cancel([*ids], **who)
         else:
-            plan = self.store.declare(self._program.lab.shape())
+            plan = self.store.declare(program.lab.shape())
             to = self.chance.choice(("read", "weigh", "risk", "add"))
             decided = self.store.rewind_to(plan, [*ids], to=to, **who)
         return [ids[one] for one in decided]
+
+    def become(self, url: str) -> None:
+        """Goes on with another database, which took over."""
+        self.store.close()
+        self.url = url
+        self.store = open_store(url)
 
     def wait(self, least: float, most: float) -> None:
         """Lets a moment pass that nobody chose."""
@@ -189,6 +197,10 @@ class Lab:
         while not self._asked(holds):
             require(time.monotonic() < end, f"{otherwise}, after {patience:.0f} s. Workers said: {self.said()[-600:]}")
             time.sleep(GLANCE)
+
+    def at_work(self, number: int) -> None:
+        """Waits until so many workers have enlisted."""
+        self.until(lambda: len(self.store.workers()) >= number, f"not {number} workers began")
 
     def settle(self, *, pipeline: str = "lab", patience: float = PATIENCE) -> None:
         """Waits until all has ended."""

@@ -26,7 +26,7 @@ BALLOON = 400 << 20
 STURDY = holdfast.Retry(attempts=5, crashes=1000, base=timedelta(milliseconds=20))  # crashes are our doing here
 JUDGED = holdfast.Retry(attempts=2, crashes=CRASHES, base=timedelta(milliseconds=20))
 
-recorder = Recorder.told()
+recorder = Recorder()
 
 
 def prepare(tx) -> None:
