@@ -35,6 +35,7 @@ from psycopg.pq import TransactionStatus
 
 from holdfast.core.errors import BodyError, StoreError, StoreFull, StoreGone, StoreReadOnly
 from holdfast.core.moves import refuse_to_end
+from holdfast.stores.postgres.listening import Listening
 
 Db = Connection[tuple[Any, ...]]
 T = TypeVar("T")
@@ -281,7 +282,7 @@ class Connections:
         while True:
             try:
                 options = OPTIONS | conninfo_to_dict(self._url) | {"application_name": mark}
-                db = psycopg.connect(autocommit=True, prepare_threshold=None, **options)
+                db = Listening.connected(options)
             except psycopg.OperationalError as error:
                 if time.monotonic() >= until or self._closed:
                     raise StoreGone(f"{self.name} does not answer: {_why(error)}") from error
