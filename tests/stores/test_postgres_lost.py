@@ -158,6 +158,20 @@ def test_a_connection_that_has_gone_silent_is_not_waited_for_in_vain(
     assert far.standing().checkpoint.moves == claim.checkpoint.moves + 1
 
 
+def test_an_effect_is_not_blamed_for_an_answer_that_does_not_come(
+    postgres_url: str, wire: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "SILENCE", 0.6)
+    name = postgres_url.rpartition("/")[2]
+    store = PostgresStore(f"{wire.url(name)}?options=-c%20idle_in_transaction_session_timeout%3D500ms")
+    far = Desk(store, ManualClock())
+    claim = far.take_in()
+    wire.cut("silent", "select 'into the void'")
+    far.advance(claim, effect=lambda tx: tx.execute("select 'into the void'"))
+    assert wire.cuts == 1
+    store.close()
+
+
 def test_a_statement_that_waits_for_a_lock_is_waited_for(
     desk: Desk, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

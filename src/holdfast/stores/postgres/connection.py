@@ -89,12 +89,15 @@ class Tx:
 
     dialect: Literal["sqlite", "postgresql"] = "postgresql"
 
-    __slots__ = ("_db", "_name", "trouble")
+    __slots__ = ("_db", "_name", "heard_at", "idle", "trouble")
 
     def __init__(self, db: Db, name: str) -> None:
         self._db = db
         self._name = name
         self.trouble: StoreError | None = None
+        self.heard_at = time.monotonic()
+        self.idle = 0.0
+        """For how many seconds nothing was asked before the last statement. Waiting for an answer is not idling."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
         """Runs one statement and answers psycopg's cursor."""
@@ -112,12 +115,15 @@ class Tx:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
+        self.idle = time.monotonic() - self.heard_at
         try:
             with own_words(self._db, self._name):
                 yield
         except StoreError as error:
             self.trouble = error
             raise
+        finally:
+            self.heard_at = time.monotonic()
 
 
 class Link(NamedTuple):
