@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.faults.cases import case, require
-from tests.faults.laboratory import Bench, Lab
+from tests.faults.laboratory import Bench
 from tests.faults.program import CRASHES
 from tests.soak.fleet import Fleet
 
@@ -41,7 +41,7 @@ def stop(bench: Bench) -> str:
                 lab.wait(0.2, 0.5)
                 fleet.stop_one(lab.chance, seconds=lab.chance.choice((0.5, 3.0, 5.0)))
             lab.settle()
-        taken = _journalled(lab, "reclaim")
+        taken = lab.rows("select count(*) from hf_journal where verb = 'reclaim'")
         require(taken or bench.kind == "sqlite", "nothing was taken over from those that slept")  # SQLite: with the pen
         return f"workers stopped {len(stops)} times, {taken} documents taken over, {lab.done()} done"
 
@@ -120,7 +120,3 @@ def _resident(pid: int) -> int:
     except (OSError, IndexError):
         return 0  # it has ended meanwhile
 
-
-def _journalled(lab: Lab, verb: str) -> int:
-    with lab.store.reading() as tx:
-        return int(tx.execute(f"select count(*) from hf_journal where verb = '{verb}'").fetchone()[0])

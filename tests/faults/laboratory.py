@@ -214,6 +214,11 @@ class Lab:
         """How many documents are done."""
         return self.store.balance(pipeline).done
 
+    def rows(self, question: str) -> int:
+        """Asks the database for a number."""
+        with self.store.reading() as tx:
+            return int(tx.execute(question).fetchone()[0])
+
     def said(self) -> str:
         """What the workers said."""
         return self.log.read_text() if self.log.exists() else ""

@@ -23,6 +23,8 @@ MEMORY = 64 << 20
 BALLOON = 400 << 20
 """What it takes where nobody forbids it."""
 
+LONGEST = 180.0
+
 STURDY = holdfast.Retry(attempts=5, crashes=1000, base=timedelta(milliseconds=20))  # crashes are our doing here
 JUDGED = holdfast.Retry(attempts=2, crashes=CRASHES, base=timedelta(milliseconds=20))
 
@@ -44,11 +46,19 @@ class Work:
         self._about = {"item": item, "of": of}
         self._operation = recorder.invoke("body", **place_of(doc), item=item)
         time.sleep(uniform(0, doc.payload.get("takes", 0.01)))
+        wait_for(doc.payload.get("until"))
 
     def value(self) -> dict:
         value = {"made": self._operation} | self._about
         recorder.complete(self._operation, value=value)
         return value
+
+
+def wait_for(file: str | None) -> None:
+    """Waits until somebody has made a file, but not for ever."""
+    until = time.monotonic() + LONGEST
+    while file and not Path(file).exists() and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 def place_of(doc) -> dict:
