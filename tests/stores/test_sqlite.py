@@ -398,6 +398,18 @@ class TestFiles:
         with pytest.raises(SchemaOutdated, match="run `holdfast migrate`"):
             SqliteStore(url)
 
+    def test_a_schema_that_was_upgraded_meanwhile_is_told_when_a_statement_does_not_suit_it(
+        self, url: str, store: SqliteStore
+    ) -> None:
+        with store.transaction() as tx:
+            tx.execute("insert into hf_schema values (999, 0)")
+            tx.execute("alter table hf_pace rename to hf_tempo")
+            tx.execute("alter table hf_worker rename column lease to term")
+        with pytest.raises(SchemaNewer, match=r"was upgraded to schema 999 meanwhile"):
+            store.paces("papers")
+        with pytest.raises(SchemaNewer, match=r"was upgraded to schema 999 meanwhile"):
+            store.enlist(name="ann", host="h", pid=1, born="", lease=timedelta(seconds=30))
+
     def test_a_newer_schema_is_told(self, url: str, store: SqliteStore) -> None:
         with store.transaction() as tx:
             tx.execute("insert into hf_schema values (999, 0)")

@@ -30,10 +30,12 @@ from psycopg.errors import (
     LockNotAvailable,
     QueryCanceled,
     SerializationFailure,
+    UndefinedColumn,
+    UndefinedTable,
 )
 from psycopg.pq import TransactionStatus
 
-from holdfast.core.errors import BodyError, StoreError, StoreFull, StoreGone, StoreReadOnly
+from holdfast.core.errors import BodyError, StoreError, StoreFull, StoreGone, StoreReadOnly, upgraded
 from holdfast.core.moves import refuse_to_end
 from holdfast.stores.postgres.listening import Listening
 
@@ -151,6 +153,8 @@ class Connections:
         self._inherited: list[Link] = []
         self._answered = False
         self._closed = False
+        self.newest: int | None = None
+        """The newest schema that is known here."""
         _ALL.add(self)
 
     def once(self, work: Callable[[Db], T]) -> T:
@@ -192,7 +196,17 @@ class Connections:
                 return attempt()
             except (ConnectionLost, Collided):
                 time.sleep(pause * random())  # noqa: S311
+            except (UndefinedTable, UndefinedColumn) as error:
+                self._refuse_newer(error)
+                raise
         return attempt()
+
+    def _refuse_newer(self, error: psycopg.Error) -> None:
+        """Tells of a schema that was upgraded meanwhile, when a statement does not suit it any more."""
+        if self.newest is not None:
+            ((version,),) = self._idle().execute("select max(version) from hf_schema").fetchall()
+            if version > self.newest:
+                raise upgraded(self.name, version, self.newest) from error
 
     def rest(self) -> None:
         """Closes every connection of this process; the next use opens one anew."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from holdfast.core.errors import StoreError, StoreFull, StoreGone, StoreReadOnly
+from holdfast.core.errors import StoreError, StoreFull, StoreGone, StoreReadOnly, upgraded
 from holdfast.core.moves import refuse_to_end
 from holdfast.stores.sqlite.turnstile import Turnstile
 
@@ -66,6 +66,8 @@ class Connections:
         self._local = threading.local()
         self._opened: list[tuple[int, threading.Thread, sqlite3.Connection, Turnstile]] = []
         self._closed = False
+        self.newest: int | None = None
+        """The newest schema that is known here."""
 
     @contextmanager
     def only_looking(self) -> Iterator[sqlite3.Connection | None]:
@@ -80,7 +82,7 @@ class Connections:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """One write transaction: committed at the end, rolled back on any error."""
         connection, turnstile = self._mine()
-        with own_words(self.url), turnstile:
+        with own_words(self.url), turnstile, self._refusing_newer(connection):
             try:
                 connection.execute("begin immediate")
                 yield connection
@@ -95,7 +97,9 @@ class Connections:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """One statement that only reads."""
         with own_words(self.url):
-            yield self._mine()[0]
+            connection = self._mine()[0]
+            with self._refusing_newer(connection):
+                yield connection
 
     @contextmanager
     def reading_one_moment(self) -> Iterator[sqlite3.Connection]:
@@ -165,6 +169,18 @@ class Connections:
         """Refuses to write to a file that lost its name: SQLite goes on with it, and all of it is gone in the end."""
         if self._file and self._file != _identity(self.path):
             raise StoreGone(f"{self.url} was removed or replaced while it was in use; nothing was written")
+
+    @contextmanager
+    def _refusing_newer(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Tells of a schema that was upgraded meanwhile, when a statement does not suit it any more."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname == "SQLITE_ERROR" and self.newest is not None:
+                (version,) = connection.execute("select max(version) from hf_schema").fetchone()
+                if version > self.newest:
+                    raise upgraded(self.url, version, self.newest) from error
+            raise
 
     def _turnstile(self) -> Turnstile:
         try:
