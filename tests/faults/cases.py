@@ -52,6 +52,6 @@ def require(held: object, otherwise: str) -> None:
 
 def all_cases() -> dict[str, Case]:
     """Gives all cases by their names, in the order in which they are told."""
-    from tests.faults import deaths, disks, servers, storms, wires  # noqa: F401  # each puts its own on the list
+    from tests.faults import deaths, disks, servers, storms, upgrades, wires  # noqa: F401  # each puts its own on the list
 
     return CASES
