@@ -159,20 +159,21 @@ class Lab:
 
     def decide(self) -> None:
         """Decides about some documents, as people do while others work: cancels some, or sends them back."""
-        batch = "lab-batch"
-        keys = self._submitted.get(batch, [])
-        some = self.chance.sample(keys, min(len(keys), 3))
-        verb = self.chance.choice(("rewind", "rewind", "cancel"))
-        operation = self._recorder.invoke("decision", verb=verb, batch=batch, keys=some)
+        keys = self._submitted.get("lab-batch", [])
+        self.decide_about(self.chance.choice(("rewind", "rewind", "cancel")), *self.chance.sample(keys, min(len(keys), 3)))
+
+    def decide_about(self, verb: str, *keys: str) -> None:
+        """Cancels documents, or sends them back. When the store does not answer, nobody knows whether it was done."""
+        operation = self._recorder.invoke("decision", verb=verb, batch="lab-batch", keys=keys)
         try:
-            decided = self._decided(verb, batch, some)
+            decided = self._decided(verb, keys)
         except StoreError:
             return
         self._recorder.complete(operation, decided=decided)
 
-    def _decided(self, verb: str, batch: str, keys: Sequence[str]) -> list[str]:
+    def _decided(self, verb: str, keys: Sequence[str]) -> list[str]:
         who = {"who": "laboratory", "reason": "to make trouble"}
-        ids = {self.store.standing("lab", batch, key).id: key for key in keys}
+        ids = {self.store.standing("lab", "lab-batch", key).id: key for key in keys}
         if verb == "cancel":
             decided = self.store.cancel([*ids], **who)
         else:
