@@ -7,7 +7,7 @@ DOCUMENTS ?= 200000
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format docs lock bench crash soak kills clean
+.PHONY: help setup demo test lint types format docs lock bench crash soak faults kills clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -50,6 +50,9 @@ crash: setup ## kill pipelines at every commit point and workers 200 times, on e
 soak: setup ## ten minutes of kills, restarts and decisions on 200,000 documents, on each store (SECONDS=, DOCUMENTS=)
 	$(BIN)/python -m tests.soak --on sqlite --seconds $(SECONDS) --documents $(DOCUMENTS)
 	$(BIN)/python -m tests.soak --on postgres --seconds $(SECONDS) --documents $(DOCUMENTS)
+
+faults: setup ## the fault laboratory on both stores: real processes, disks, servers and wires that fail (a quarter of an hour)
+	$(BIN)/python -m tests.faults --report docs/evidence/faults.json $(ARGS)
 
 kills: setup ## ingest PDFs, killed 40 times, and compare with an undisturbed run (FOLDER=)
 	$(BIN)/python -m tests.rag.kills $(FOLDER) --kills 40

@@ -140,13 +140,15 @@ class Checker:
         for generation, step in {(document.reuses.get(step, document.generation), step) for step in STEPS}:
             for position, value in self._items(document, step).items():
                 item = max(position, 0)
-                if effects.get((generation, step, item)) != value:
-                    yield f"{document.name}: {step} keeps {value} at {item}; its effect is {effects.get((generation, step, item))}"
+                written_there = effects.get((generation, step, item))
+                if written_there != value:
+                    yield f"{document.name}: {step} keeps {value} at {item}; its effect is {written_there}"
                 yield from self._sources(document, step, item, value)
-        for generation, step, item in effects:
+        for place in effects:
+            generation, step, item = place
             current = generation == document.reuses.get(step, document.generation)
             if current and item not in {max(position, 0) for position in self._items(document, step)}:
-                yield f"{document.name}: the effect {(generation, step, item)} is there, and {step} keeps nothing at {item}"
+                yield f"{document.name}: the effect {place} is there, and {step} keeps nothing at {item}"
 
     def _sources(self, document: Document, step: str, item: int, value: Any) -> Iterator[str]:
         """Later steps were given what is in the books."""
@@ -166,14 +168,15 @@ class Checker:
         at = len(STEPS) if document.step is None else STEPS.index(document.step)
         if (document.step is None) != (document.state == "done"):
             yield f"{document.name} is {document.state} at {document.step}"
+        where = f"{document.name} is at {document.step} {document.cursor}"
         for place, step in enumerate(STEPS):
             kept = set(self._items(document, step))
             whole = range(document.payload["pages"]) if step in ("read", "weigh") else WHOLE
             ought = set(whole) if place < at else self._up_to(document) if place == at else set[int]()
             if missing := ought - kept:
-                yield f"{document.name} is at {document.step} {document.cursor}, and {step} lacks {sorted(missing)}"
+                yield f"{where}, and {step} lacks {sorted(missing)}"
             if beyond := kept - ought:
-                yield f"{document.name} is at {document.step} {document.cursor}, and {step} has {sorted(beyond)} already"
+                yield f"{where}, and {step} has {sorted(beyond)} already"
 
     def _up_to(self, document: Document) -> set[int]:
         """What the step at which a document stands has kept, by its cursor."""

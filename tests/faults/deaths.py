@@ -119,4 +119,3 @@ def _resident(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_SIZE
     except (OSError, IndexError):
         return 0  # it has ended meanwhile
-

@@ -19,27 +19,27 @@ SMALL = {"shared_buffers": "16MB", "max_wal_size": "64MB", "min_wal_size": "32MB
 
 @case("disk-full", "on a full disk workers stop with a sentence; when there is room again everything ends")
 def disk_full(bench: Bench) -> str:
-    with _disk(SQLITE_ROOM if bench.kind == "sqlite" else POSTGRES_ROOM) as disk:
-        with bench.lab(place=disk.folder, settings=SMALL) as lab:
-            times, panics = bench.times(3), 0
-            with lab.workers(3) as fleet:
-                lab.at_work(3)
-                for number in times:
-                    before = fleet.ended_with[3]
-                    lab.submit(60, pages=6, takes=0.03)
-                    lab.wait(0.1, 0.4)
-                    disk.fill()
-                    if bench.kind == "postgres" and number % 2:
-                        panics += _use_up_the_log(lab)
-                    lab.until(lambda before=before: fleet.ended_with[3] > before, "no worker noticed the full disk")
-                    lab.submit(10)  # in vain, most likely
-                    disk.make_room()
-                    if bench.kind == "postgres":
-                        lab.until(lambda: _runs_again(lab), "the server did not come back when there was room")
-                lab.settle()
-            require("is full" in lab.said(), f"workers said: {lab.said()[-600:]}")
-            fell = f", {panics} times so that the server fell" if panics else ""
-            return f"full {len(times)} times{fell}; {fleet.ended_with[3]} workers stopped and told why; {lab.done()} done"
+    size = SQLITE_ROOM if bench.kind == "sqlite" else POSTGRES_ROOM
+    with _disk(size) as disk, bench.lab(place=disk.folder, settings=SMALL) as lab:
+        times, panics = bench.times(3), 0
+        with lab.workers(3) as fleet:
+            lab.at_work(3)
+            for number in times:
+                before = fleet.ended_with[3]
+                lab.submit(60, pages=6, takes=0.03)
+                lab.wait(0.1, 0.4)
+                disk.fill()
+                if bench.kind == "postgres" and number % 2:
+                    panics += _use_up_the_log(lab)
+                lab.until(lambda before=before: fleet.ended_with[3] > before, "no worker noticed the full disk")
+                lab.submit(10)  # in vain, most likely
+                disk.make_room()
+                if bench.kind == "postgres":
+                    lab.until(lambda: _runs_again(lab), "the server did not come back when there was room")
+            lab.settle()
+        require("is full" in lab.said(), f"workers said: {lab.said()[-600:]}")
+        fell = f", {panics} times so that the server fell" if panics else ""
+        return f"full {len(times)} times{fell}; {fleet.ended_with[3]} workers stopped and told why; {lab.done()} done"
 
 
 def _use_up_the_log(lab: Lab) -> int:
@@ -63,7 +63,9 @@ def _runs_again(lab: Lab) -> bool:
     return True
 
 
-@case("read-only", "workers refuse a file system that can only be read, with a sentence, and go on when it can be written")
+@case(
+    "read-only", "workers refuse a file system that can only be read, with a sentence, and go on when it can be written"
+)
 def read_only(bench: Bench) -> str:
     return _read_only_file(bench) if bench.kind == "sqlite" else _read_only_server(bench)
 
@@ -96,12 +98,14 @@ def _read_only_server(bench: Bench) -> str:
                 before = fleet.ended_with[3]
                 lab.submit(40)
                 _say(lab, "alter system set default_transaction_read_only = on")
-                lab.until(lambda before=before: fleet.ended_with[3] > before, "no worker noticed that nothing can be written")
+                lab.until(
+                    lambda before=before: fleet.ended_with[3] > before, "no worker noticed that nothing can be written"
+                )
                 _say(lab, "alter system reset default_transaction_read_only")
                 lab.wait(0.3, 0.6)
             lab.settle()
         require("Check that it is the primary server" in lab.said(), f"workers said: {lab.said()[-600:]}")
-        return f"{fleet.ended_with[3]} workers stopped at a server that could only be read, and told why; {lab.done()} done"
+        return f"{fleet.ended_with[3]} workers stopped at a server that could only be read, told why; {lab.done()} done"
 
 
 def _say(lab: Lab, statement: str) -> None:

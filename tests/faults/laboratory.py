@@ -1,4 +1,4 @@
-"""The laboratory: a bench for each case, on it a store, workers, somebody who submits and decides, and the histories."""
+"""The laboratory: a bench for each case, with a store, workers, somebody who submits and decides, and histories."""
 
 from __future__ import annotations
 
@@ -160,7 +160,9 @@ class Lab:
     def decide(self) -> None:
         """Decides about some documents, as people do while others work: cancels some, or sends them back."""
         keys = self._submitted.get("lab-batch", [])
-        self.decide_about(self.chance.choice(("rewind", "rewind", "cancel")), *self.chance.sample(keys, min(len(keys), 3)))
+        self.decide_about(
+            self.chance.choice(("rewind", "rewind", "cancel")), *self.chance.sample(keys, min(len(keys), 3))
+        )
 
     def decide_about(self, verb: str, *keys: str) -> None:
         """Cancels documents, or sends them back. When the store does not answer, nobody knows whether it was done."""
@@ -227,7 +229,11 @@ class Lab:
     def complaints(self) -> list[str]:
         """Workers may stop, but with a sentence."""
         said = self.said()
-        return [f"a worker ended with a traceback: {said[said.index('Traceback') :][:1500]}"] if "Traceback" in said else []
+        return (
+            [f"a worker ended with a traceback: {said[said.index('Traceback') :][:1500]}"]
+            if "Traceback" in said
+            else []
+        )
 
     def _asked(self, holds: Callable[[], object]) -> object:
         try:

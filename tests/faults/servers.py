@@ -24,7 +24,7 @@ def commit_killed(bench: Bench) -> str:
     with bench.lab() as lab:
         deaths = bench.times(12)
         victims = ("worker",) if bench.kind == "sqlite" else ("worker", "backend")
-        with lab.workers(3) as fleet:
+        with lab.workers(3):
             for number in deaths:
                 lab.submit(10)
                 step = lab.chance.choice(("read", "weigh", "risk", "add"))
@@ -124,4 +124,6 @@ def failover(bench: Bench) -> str:
             lab.submit(25)
             lab.settle()
         bench.check(lab)  # as long as the standby runs
-        return f"{fleet.ended_with[3]} workers stopped at the standby, and went on when it was promoted; {lab.done()} done"
+        return (
+            f"{fleet.ended_with[3]} workers stopped at the standby, and went on when it was promoted; {lab.done()} done"
+        )

@@ -44,7 +44,7 @@ def crowd(bench: Bench) -> str:
         lab.settle()
         require(ended == {0: number}, f"workers ended with {dict(ended)}: {lab.said()[-600:]}")
         hands = lab.rows("select count(distinct worked_by) from hf_document")
-        return f"{number} processes at once{through}; {hands} of them ended documents, {lab.done()} done, all left in peace"
+        return f"{number} processes at once{through}, {hands} of which ended documents; {lab.done()} done, all left"
 
 
 @case("fork-storm", "workers that are started faster than they end, and killed as fast, lose nothing")
@@ -62,7 +62,7 @@ def fork_storm(bench: Bench) -> str:
         with lab.workers(2):
             lab.settle()
         require(ended[-9] > FORKS, f"workers ended with {dict(ended)}")
-        return f"{ended.total()} workers started in {seconds} s, at most {FORKS} at once, {ended[-9]} killed; {lab.done()} done"
+        return f"{ended.total()} workers started in {seconds} s, at most {FORKS} at once, all killed; {lab.done()} done"
 
 
 @case("locked", "a stranger who holds locks for seconds makes workers wait, and 'database is locked' reaches nobody")
@@ -76,7 +76,7 @@ def locked(bench: Bench) -> str:
                 _hold_everything(lab, seconds=lab.chance.uniform(0.5, 3.0))
             lab.settle()
         require(not fleet.replaced, f"{fleet.replaced} workers ended: {lab.said()[-600:]}")
-        return f"all writing locked {len(bench.times(5))} times for up to 3 s, no worker ended; {lab.done()} documents done"
+        return f"all locked {len(bench.times(5))} times for up to 3 s, no worker ended; {lab.done()} documents done"
 
 
 def _hold_everything(lab: Lab, *, seconds: float) -> None:

@@ -12,7 +12,9 @@ from tests.faults.laboratory import Bench, Lab
 NEWER = ("-m", "tests.faults.newer")
 
 
-@case("upgrade", "workers of the old version stop with a sentence when the schema is upgraded; new ones finish the work")
+@case(
+    "upgrade", "workers of the old version stop with a sentence when the schema is upgraded; new ones finish the work"
+)
 def upgrade(bench: Bench) -> str:
     with bench.lab() as lab:
         with lab.workers(3) as old:
@@ -28,11 +30,13 @@ def upgrade(bench: Bench) -> str:
         stopped_at = lab.done()
         with lab.workers(3, by=NEWER):
             lab.settle()
-        done = lab.done()
-        return f"migrated when {before} were done; {old.ended_with[3]} old workers told why they stop, at {stopped_at}; {done} done"
+        told = f"{old.ended_with[3]} old workers stopped when {stopped_at} were, and told why"
+        return f"migrated when {before} documents were done; {told}; {lab.done()} done by the new ones"
 
 
 def _migrate(lab: Lab) -> None:
     words = [sys.executable, *NEWER, "migrate", "--store", lab.url]
-    done = subprocess.run(words, env=os.environ | lab.environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        words, env=os.environ | lab.environment, capture_output=True, text=True, timeout=60, check=False
+    )
     require(done.returncode == 0, f"the migration failed: {done.stderr}")

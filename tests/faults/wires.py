@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -65,7 +64,7 @@ def exhausted(bench: Bench) -> str:
 def _without_connections(bench: Bench) -> str:
     with bench.lab(settings={"max_connections": str(CONNECTIONS), "superuser_reserved_connections": "0"}) as lab:
         stopped = 0
-        with lab.workers(2) as fleet:
+        with lab.workers(2):
             lab.at_work(2)
             for _ in bench.times(3):
                 lab.submit(40)
@@ -91,17 +90,16 @@ def _all_taken(lab: Lab) -> Iterator[int]:
 
 
 def _without_descriptors(bench: Bench) -> str:
-    def few() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-
     with bench.lab() as lab:
         lab.submit(50)
-        with lab.workers(1), lab.workers(1, limits=few) as poor:
+        with lab.workers(1), lab.workers(1, descriptors=DESCRIPTORS) as poor:
             for _ in bench.times(3):
                 lab.submit(20)
                 lab.wait(0.5, 1.0)
             lab.settle()
-        return f"workers with {DESCRIPTORS} descriptors ended {dict(poor.ended_with)}, the other finished all {lab.done()}"
+        return (
+            f"workers with {DESCRIPTORS} descriptors ended {dict(poor.ended_with)}, the other finished all {lab.done()}"
+        )
 
 
 @case("pooler", "many workers behind a pooler with two connections take turns", sqlite=NO_WIRE)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -30,12 +31,12 @@ class Fleet:
         program: str = str(PROGRAM),
         by: Sequence[str] = ("-m", "holdfast.cli"),
         environment: Mapping[str, str] | None = None,
-        limits: Callable[[], object] | None = None,
+        descriptors: int | None = None,
     ) -> None:
         how = ["--store", url, "--lease", "2s", "--threads", "4"]
         self._command = [sys.executable, *by, "work", program, *how]
         self._environment = os.environ | (environment or {})
-        self._limits = limits
+        self._descriptors = descriptors
         self._log = log.open("ab")
         self._asleep: dict[subprocess.Popen[bytes], float] = {}
         self._lock = threading.Lock()
@@ -46,13 +47,10 @@ class Fleet:
         self._workers = [self._start() for _ in range(workers)]
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            self._command,
-            stdout=subprocess.DEVNULL,
-            stderr=self._log,
-            env=self._environment,
-            preexec_fn=self._limits,
-        )
+        worker = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=self._log, env=self._environment)
+        if self._descriptors is not None:
+            resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (self._descriptors, self._descriptors))
+        return worker
 
     @property
     def pids(self) -> list[int]:

@@ -22,7 +22,7 @@ UPKEEP = 2.0
 """Seconds between rounds while there is work."""
 
 CROWD = 50
-"""So many workers may each look for work as often as one would. In a larger fleet each waits longer: others look too."""
+"""So many workers may each look for work as often as one would. In a larger fleet each waits longer, as others look."""
 
 LOOKING = 0.0001
 """Seconds for each pair of workers between rounds of one: every worker looks whether every other is gone, and what a

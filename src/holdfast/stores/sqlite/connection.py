@@ -240,6 +240,6 @@ def translated(url: str, error: sqlite3.DatabaseError) -> StoreError | None:
 
 
 def _only_reading_is_allowed(url: str) -> bool:
-    """Whether a file is there, and nothing can be made beside it: SQLite needs to, and says only that it cannot open."""
+    """Whether a file is there, and none can be made beside it: SQLite needs to, and only says that it cannot open."""
     path = _parse(url)[0].absolute()
     return path.is_file() and not os.access(path.parent, os.W_OK)
