@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,16 +33,33 @@ def kill(bench: Bench) -> str:
         return f"{fleet.ended_with[-9]} workers killed, {lab.done()} documents done"
 
 
+@case("submit-killed", "of a submit whose process is killed all documents are there, or none")
+def submit_killed(bench: Bench) -> str:
+    with bench.lab() as lab:
+        lab.submit(1)
+        kills = bench.times(10)
+        for _ in kills:
+            command = [sys.executable, "-m", "tests.faults.submitting", lab.url]
+            before = lab.rows("select count(*) from hf_document")
+            with subprocess.Popen(command, env=os.environ | lab.environment, stderr=subprocess.PIPE) as submitting:
+                lab.until(lambda before=before: lab.rows("select count(*) from hf_document") > before, "nothing came")
+                lab.wait(0.0, 0.05)
+                submitting.kill()
+        with lab.workers(2):
+            lab.settle()
+        return f"{len(kills)} processes killed while they submitted; {lab.done()} documents came in, all are done"
+
+
 @case("stop", "workers that sleep past their lease and wake up write nothing of what others took over")
 def stop(bench: Bench) -> str:
     with bench.lab() as lab:
-        stops = bench.times(10)
+        stops = bench.times(8)
         with lab.workers(3) as fleet:
             for _ in stops:
-                lab.submit(25, takes=0.05)
+                lab.submit(25, takes=0.15)  # so that those who are stopped have some in hand
                 lab.decide()
                 lab.wait(0.2, 0.5)
-                fleet.stop_one(lab.chance, seconds=lab.chance.choice((0.5, 3.0, 5.0)))
+                fleet.stop_one(lab.chance, seconds=lab.chance.choice((0.5, 4.0, 6.0)))
             lab.settle()
         taken = lab.rows("select count(*) from hf_journal where verb = 'reclaim'")
         require(taken or bench.kind == "sqlite", "nothing was taken over from those that slept")  # SQLite: with the pen

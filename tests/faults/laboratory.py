@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -68,6 +69,8 @@ def run_case(case: Case, kind: Kind, *, effort: float = 1.0, seed: int = 1) -> O
             return outcome(f"cannot run here: {reason}", "-")
         except NotAsExpected as error:
             return outcome(str(error), "RED", [str(error), *bench.violations])
+        except Exception as error:  # the other cases shall be run all the same
+            return outcome("", "RED", [f"{type(error).__name__}: {error}", traceback.format_exc(), *bench.violations])
     seen = f"{seen}; {bench.history}"
     return outcome(seen, "RED", bench.violations) if bench.violations else outcome(seen, "green")
 
