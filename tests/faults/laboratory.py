@@ -204,9 +204,9 @@ class Lab:
             require(time.monotonic() < end, f"{otherwise}, after {patience:.0f} s. Workers said: {self.said()[-600:]}")
             time.sleep(GLANCE)
 
-    def at_work(self, number: int) -> None:
+    def at_work(self, number: int, *, patience: float = PATIENCE) -> None:
         """Waits until so many workers have enlisted."""
-        self.until(lambda: len(self.store.workers()) >= number, f"not {number} workers began")
+        self.until(lambda: len(self.store.workers()) >= number, f"not {number} workers began", patience=patience)
 
     def settle(self, *, pipeline: str = "lab", patience: float = PATIENCE) -> None:
         """Waits until all has ended."""

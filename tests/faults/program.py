@@ -23,7 +23,7 @@ MEMORY = 64 << 20
 BALLOON = 400 << 20
 """What it takes where nobody forbids it."""
 
-LONGEST = 180.0
+LONGEST = 400.0
 
 STURDY = holdfast.Retry(attempts=5, crashes=1000, base=timedelta(milliseconds=20))  # crashes are our doing here
 JUDGED = holdfast.Retry(attempts=2, crashes=CRASHES, base=timedelta(milliseconds=20))

@@ -20,6 +20,8 @@ from tests.support import pgbouncer
 CROWD = 500
 FORKS = 60
 POOLED = 20
+PATIENCE = 300.0
+"""How many seconds so many workers may take to begin, and to end."""
 ROOMY = {"max_connections": "1700", "shared_buffers": "128MB"}
 """A worker with one thread has three connections: its own, its thread's and its heart's."""
 
@@ -36,7 +38,7 @@ def crowd(bench: Bench) -> str:
         lab.submit(1, pages=1, until=str(all_here))  # as long as it is not done, nobody leaves
 
         def begin() -> None:
-            lab.at_work(number)
+            lab.at_work(number, patience=PATIENCE)
             lab.submit(number, pages=1, takes=0.02)
             all_here.touch()
 
@@ -105,7 +107,7 @@ def _swarm(lab: Lab, *words: str, meanwhile: Callable[[], object]) -> Counter[in
         )
     try:
         meanwhile()
-        told, _ = swarm.communicate(timeout=240)
+        told, _ = swarm.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         raise NotAsExpected(f"the swarm did not end; {lab.store.balance('lab')}") from None
     finally:

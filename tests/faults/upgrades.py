@@ -31,7 +31,7 @@ def upgrade(bench: Bench) -> str:
         with lab.workers(3, by=NEWER):
             lab.settle()
         told = f"{old.ended_with[3]} old workers stopped when {stopped_at} were, and told why"
-        return f"migrated when {before} documents were done; {told}; {lab.done()} done by the new ones"
+        return f"migrated when {before} documents were done; {told}; with the new ones {lab.done()} were done"
 
 
 def _migrate(lab: Lab) -> None:
