@@ -21,10 +21,13 @@ SILENCE = 30.0
 """After how many seconds without a word to ask."""
 
 STILL_AT_WORK = """
-select coalesce(bool_or(state not like 'idle%%' or state_change > now() - %(silence)s * interval '1 second'), false)
+select coalesce(bool_or(application_name = %(mark)s
+                        and (coalesce(state, '') not like 'idle%%'
+                             or state_change > now() - %(silence)s * interval '1 second')), false)
+    or not coalesce(bool_or(application_name = %(asking)s and pid = pg_backend_pid()), false)
   from pg_stat_activity
- where application_name = %(mark)s
 """
+"""True also where marks do not come through, as behind a pooler that hides them: then nothing can be known."""
 
 
 class Listening(Connection[tuple[Any, ...]]):
@@ -62,9 +65,10 @@ class Listening(Connection[tuple[Any, ...]]):
             return given
 
     def _give_up_unless_at_work(self) -> None:
-        asked = {"mark": self._mark, "silence": SILENCE}
+        asking = f"{self._mark} asks"
+        asked = {"mark": self._mark, "asking": asking, "silence": SILENCE}
         try:
-            with psycopg.connect(autocommit=True, **self._options | {"application_name": "holdfast"}) as db:
+            with psycopg.connect(autocommit=True, **self._options | {"application_name": asking}) as db:
                 at_work = db.execute(STILL_AT_WORK, asked).fetchone() == (True,)
         except OperationalError:
             return  # there is no other way now: we ask again later
