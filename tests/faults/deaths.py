@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.faults.cases import case, require
-from tests.faults.laboratory import Bench
+from tests.faults.laboratory import Bench, Lab
 from tests.faults.program import CRASHES
 from tests.soak.fleet import Fleet
 
+MOST_STOPS = 40
+"""So often workers are stopped at most, until something was taken over from one."""
 GREEDY = 200 << 20
 """Who takes more than this is killed, as the kernel does when memory runs out."""
 PAGE_SIZE = 4096
@@ -53,17 +55,22 @@ def submit_killed(bench: Bench) -> str:
 @case("stop", "workers that sleep past their lease and wake up write nothing of what others took over")
 def stop(bench: Bench) -> str:
     with bench.lab() as lab:
-        stops = bench.times(8)
-        with lab.workers(3) as fleet:
-            for _ in stops:
-                lab.submit(25, takes=0.15)  # so that those who are stopped have some in hand
+        stops = 0
+        with lab.workers(4) as fleet:
+            while stops < len(bench.times(8)) or (not _taken_over(lab) and stops < MOST_STOPS):
+                lab.submit(40, takes=0.15)  # so that those who are stopped have some in hand
                 lab.decide()
-                lab.wait(0.2, 0.5)
-                fleet.stop_one(lab.chance, seconds=lab.chance.choice((0.5, 4.0, 6.0)))
+                lab.wait(0.5, 2.0)
+                fleet.stop_one(lab.chance, seconds=lab.chance.choice((0.5, 3.0, 5.0)))
+                stops += 1
             lab.settle()
-        taken = lab.rows("select count(*) from hf_journal where verb = 'reclaim'")
+        taken = _taken_over(lab)
         require(taken or bench.kind == "sqlite", "nothing was taken over from those that slept")  # SQLite: with the pen
-        return f"workers stopped {len(stops)} times, {taken} documents taken over, {lab.done()} done"
+        return f"workers stopped {stops} times, {taken} documents taken over, {lab.done()} done"
+
+
+def _taken_over(lab: Lab) -> int:
+    return lab.rows("select count(*) from hf_journal where verb = 'reclaim'")
 
 
 @case("memory-process", "a body that takes too much memory in a process of its own is its document's crash, no other's")
