@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holdfast.testing.postgres import Postgres
 
 
-collect_ignore_glob = [] if find_spec("psycopg") else ["stores/test_postgres*.py"]
+collect_ignore_glob = [] if find_spec("psycopg") else ["stores/test_postgres*.py", "faults/test_*.py"]
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import holdfast
 from holdfast.core.model import State
 from holdfast.core.orphans import GRACE, Strategy
 from holdfast.engine import orphans
-from holdfast.engine.caretaker import INNOCENT, Caretaker
+from holdfast.engine.caretaker import CROWD, INNOCENT, Caretaker
 from holdfast.engine.hosts import born, this_host
 from holdfast.engine.orphans import find_orphans, resolve_orphans
 from holdfast.stores.memory import MemoryStore
@@ -137,3 +137,14 @@ def test_a_process_of_this_machine_that_is_gone_is_not_waited_for(desk: Desk):
     assert born(1)
     assert [orphan.sign for orphan in desk.store.orphans("papers", grace=second)] == ["stuck"]
     assert [orphan.sign for orphan in find_orphans(desk.store, "papers", grace=second)] == ["silent"]
+
+
+def test_what_a_fleet_spends_on_looking_does_not_grow_with_the_square_of_its_size(desk: Desk):
+    me = desk.enlist("me")
+    caretaker = Caretaker(a_pipeline("requeue"), desk.store, desk.plan, say=lambda _: None)
+    caretaker.look_after(me, [])
+    assert caretaker.crowd == 1.0
+    for number in range(10 * CROWD - 1):  # one is there already
+        desk.enlist(f"w{number}")
+    caretaker.look_after(me, [])
+    assert (caretaker.is_due(0.0), caretaker.crowd) == (False, 10.0)

@@ -621,6 +621,17 @@ def test_an_older_schema_has_to_be_migrated_first(store: PostgresStore, postgres
         PostgresStore(postgres_url)
 
 
+def test_a_schema_that_was_upgraded_meanwhile_is_told_when_a_statement_does_not_suit_it(store: PostgresStore) -> None:
+    with store.transaction() as tx:
+        tx.execute("insert into hf_schema values (999, now())")
+        tx.execute("alter table hf_pace rename to hf_tempo")
+        tx.execute("alter table hf_worker rename column lease to term")
+    with pytest.raises(SchemaNewer, match="was upgraded to schema 999 meanwhile"):
+        store.paces("papers")
+    with pytest.raises(SchemaNewer, match="was upgraded to schema 999 meanwhile"):
+        store.enlist(name="ann", host="h", pid=1, born="", lease=timedelta(seconds=30))
+
+
 def test_a_newer_schema_is_left_alone(store: PostgresStore, postgres_url: str) -> None:
     ask(postgres_url, "update hf_schema set version = 99")
     with pytest.raises(SchemaNewer, match="upgrade holdfast"):

@@ -13,7 +13,7 @@ import pytest
 from holdfast.core.errors import StoreGone
 from holdfast.core.model import Claim, Item, NewDocument, Receipt
 from holdfast.core.moves import ACCEPTED, LOST, Tx
-from holdfast.stores.postgres import PostgresStore, connection
+from holdfast.stores.postgres import PostgresStore, connection, listening
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.conformance.base import PAPERS, Desk, after, waits
 from holdfast.testing.conformance.batches import CLOSING, close, sealed
@@ -144,6 +144,53 @@ def test_a_server_that_stays_away_is_given_up_after_a_while(monkeypatch: pytest.
 
 
 # During a commit
+
+
+@pytest.mark.parametrize("word", ["begin", MOVE, COMMIT])
+def test_a_connection_that_has_gone_silent_is_not_waited_for_in_vain(
+    far: Desk, wire: Proxy, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "SILENCE", 0.2)
+    claim = far.take_in()
+    wire.cut("silent", word)
+    far.advance(claim, effect=lambda tx: tx.execute("select 1"))
+    assert wire.cuts == 1
+    assert far.standing().checkpoint.moves == claim.checkpoint.moves + 1
+
+
+def test_an_effect_is_not_blamed_for_an_answer_that_does_not_come(
+    postgres_url: str, wire: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "SILENCE", 0.6)
+    name = postgres_url.rpartition("/")[2]
+    store = PostgresStore(f"{wire.url(name)}?options=-c%20idle_in_transaction_session_timeout%3D500ms")
+    far = Desk(store, ManualClock())
+    claim = far.take_in()
+    wire.cut("silent", "select 'into the void'")
+    far.advance(claim, effect=lambda tx: tx.execute("select 'into the void'"))
+    assert wire.cuts == 1
+    store.close()
+
+
+def test_a_statement_that_waits_for_a_lock_is_waited_for(
+    desk: Desk, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(listening, "SILENCE", 0.1)
+    give_up = listening.Listening._give_up_unless_at_work
+    claim = desk.take_in()
+    with psycopg.connect(postgres_url) as other:
+        other.execute("select 1 from hf_document for update")
+
+        def ask_and_let_go(db: listening.Listening) -> None:
+            give_up(db)
+            asked.append(db)
+            other.rollback()
+
+        monkeypatch.setattr(listening.Listening, "_give_up_unless_at_work", ask_and_let_go)
+        desk.advance(claim)
+    assert asked
+    assert not asked[0].closed
 
 
 @pytest.mark.parametrize("how", CUTS)

@@ -20,13 +20,13 @@ def program() -> str | None:
 
 
 @contextmanager
-def pgbouncer(server: Postgres) -> Iterator[int]:
-    """Runs a pgbouncer before a server. Gives its port."""
+def pgbouncer(server: Postgres, *, connections: int = 2) -> Iterator[int]:
+    """Runs a pgbouncer before a server, with so many connections to it. Gives its port."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bouncer-", dir="/tmp") as folder:
-        yield from _running(server, Path(folder))
+        yield from _running(server, Path(folder), connections)
 
 
-def _running(server: Postgres, folder: Path) -> Iterator[int]:
+def _running(server: Postgres, folder: Path, connections: int) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = int(probe.getsockname()[1])
     settings = folder / "pgbouncer.ini"
@@ -41,7 +41,8 @@ def _running(server: Postgres, folder: Path) -> Iterator[int]:
         auth_type = trust
         auth_file = {folder}/users
         pool_mode = transaction
-        default_pool_size = 2
+        default_pool_size = {connections}
+        max_client_conn = 2000
         logfile = {folder}/pgbouncer.log
         """.replace("        ", "")
     )

@@ -98,7 +98,15 @@ class SchemaOutdated(StoreError):
 
 
 class SchemaNewer(StoreError):
-    """The store was made by a newer holdfast."""
+    """The store was made, or upgraded meanwhile, by a newer holdfast."""
+
+
+def upgraded(name: str, version: int, newest: int) -> SchemaNewer:
+    """Gives the error for a store that a newer holdfast upgraded while this one worked on it."""
+    return SchemaNewer(
+        f"{name} was upgraded to schema {version} meanwhile, and this holdfast knows {newest}: what was committed is "
+        "safe; upgrade holdfast and start it again"
+    )
 
 
 class StoreReadOnly(StoreError):

@@ -15,11 +15,18 @@ from holdfast.core.orphans import STRATEGIES
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import AnyStep
 from holdfast.engine.events import Decided, Event
-from holdfast.engine.orphans import gone_workers
+from holdfast.engine.orphans import gone_among
 from holdfast.stores.protocol import Store
 
 UPKEEP = 2.0
 """Seconds between rounds while there is work."""
+
+CROWD = 50
+"""So many workers may each look for work as often as one would. In a larger fleet each waits longer, as others look."""
+
+LOOKING = 0.0001
+"""Seconds for each pair of workers between rounds of one: every worker looks whether every other is gone, and what a
+fleet spends on that must not grow with the square of its size. All of them together still look many times a second."""
 
 INNOCENT = 10
 """How many times as many dead workers a document survives whose body ran in a child: hardly ever was it the body."""
@@ -43,16 +50,24 @@ class Caretaker:
         self._looked_at = 0.0
         self._tidied_at = monotonic()
         self._set_times_at: float | None = None
+        self._others = 0
         self.suspects = False
+
+    @property
+    def crowd(self) -> float:
+        """How many times as long as usual a worker waits before it looks for work again, since others look as well."""
+        return max(self._others / CROWD, 1.0)
 
     def is_due(self, every: float) -> bool:
         """Answers whether it is time for a round."""
-        return monotonic() - self._looked_at >= every
+        return monotonic() - self._looked_at >= max(every, LOOKING * self._others**2)
 
     def look_after(self, me: Worker, in_hand: Sequence[int]) -> list[Standing]:
         """Makes a round. Answers the documents that were reclaimed."""
         self._looked_at = monotonic()
-        gone = [worker_id for worker_id in gone_workers(self._store) if worker_id != me.id]
+        others = [worker for worker, _, _ in self._store.workers() if worker.id != me.id]
+        gone = gone_among(others)
+        self._others = len(others) - len(gone)
         reclaimed = self._store.reclaim(self._plan, who=me.name, verdict=self._verdict, gone=gone)
         self._wake()
         if self._set_times_at is None or monotonic() - self._set_times_at > me.lease.total_seconds():

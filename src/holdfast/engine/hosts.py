@@ -7,6 +7,7 @@ pid namespace together with the pid and the moment the process began name one pr
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 from holdfast.core.model import Worker
@@ -21,6 +22,7 @@ def host_name() -> str:
     return socket.gethostname()
 
 
+@cache
 def this_host() -> str:
     """Names the machine as processes see it, since it booted."""
     boot = _read("/proc/sys/kernel/random/boot_id")

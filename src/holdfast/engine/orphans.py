@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from holdfast.core.model import Standing
+from holdfast.core.model import Standing, Worker
 from holdfast.core.orphans import GRACE, Orphan, Strategy
 from holdfast.engine.hosts import is_gone
 from holdfast.stores.protocol import Store, Upkeep
@@ -29,4 +29,9 @@ def resolve_orphans(
 
 def gone_workers(store: Store) -> list[int]:
     """Names the workers of this machine whose processes are certainly gone."""
-    return [worker.id for worker, _, _ in store.workers() if is_gone(worker)]
+    return gone_among(worker for worker, _, _ in store.workers())
+
+
+def gone_among(workers: Iterable[Worker]) -> list[int]:
+    """Names those of these workers that are of this machine, and whose processes are certainly gone."""
+    return [worker.id for worker in workers if is_gone(worker)]

@@ -66,6 +66,7 @@ class Rounds:
         self._jobs: list[tuple[Desk, Call]] = []
         self._group: list[tuple[InHand, Move]] = []
         self._endings: list[Ending] = []
+        self._looked_at = 0.0
         self.heard_at = self.commits_take = 0.0
         """When results were heard last, and how many seconds the last commit took."""
 
@@ -78,6 +79,11 @@ class Rounds:
     def are_pressing(self) -> bool:
         """Whether something is ready to be written."""
         return bool(self._group or self._endings)
+
+    @property
+    def idle(self) -> float:
+        """For how many seconds to wait before looking for work again, when there was none."""
+        return IDLE * self._caretaker.crowd
 
     def run(self) -> None:
         """Does one round."""
@@ -348,10 +354,14 @@ class Rounds:
         return desk
 
     def _look_after_orphans(self) -> None:
-        if not self._caretaker.is_due(UPKEEP if self._hand else IDLE):
+        every = UPKEEP if self._hand else IDLE
+        if monotonic() - self._looked_at < every:
             return
+        self._looked_at = monotonic()
         self.tell_pace()
         self._let_go_of_what_was_lost()
+        if not self._caretaker.is_due(every):
+            return
         reclaimed = self._caretaker.look_after(self.me, [desk.claim.document_id for desk in self._hand])
         if reclaimed:
             self._say(Reclaimed(reclaimed, **self._by))

@@ -20,7 +20,6 @@ from holdfast.engine.budget import Budget
 from holdfast.engine.events import Enlisted, Event, Listener, Retired, Stopping
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.engine.hosts import born, this_host
-from holdfast.engine.pace import IDLE
 from holdfast.engine.report import Report, Tally
 from holdfast.engine.rounds import Rounds
 from holdfast.engine.runners import Runners
@@ -169,7 +168,8 @@ class Worker:
         if due is None and until_empty and not self.store.running(self._plan, batch=batch):
             return False
         least = 10 * (monotonic() - began)  # in a long queue of others even looking costs something
-        wait = IDLE if due is None else min(max(due.total_seconds(), 0.001), IDLE)
+        idle = self._rounds.idle
+        wait = idle if due is None else min(max(due.total_seconds(), 0.001), idle)
         self._runners.wait(min(max(wait, least), self.budget.remaining))
         self._rounds.look_again(is_due=due is not None and due <= timedelta(0))
         return True

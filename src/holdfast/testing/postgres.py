@@ -43,14 +43,21 @@ class NoPostgres(HoldfastError):
 class Postgres:
     """A running server of our own. Ends with the context that started it, and no other process does."""
 
-    def __init__(self, folder: Path, programs: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, programs: Path, settings: Mapping[str, str], *, primary: Postgres | None = None
+    ) -> None:
         self.port = _free_port()
         self._folder = folder
         self._programs = programs
         self._settings = settings
         self._user = unprivileged_user()
         self._server: subprocess.Popen[bytes] | None = None
-        self._run("initdb", "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-D", self._data)
+        if primary is None:
+            how = ("-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C")
+            self._run("initdb", "--no-sync", *how, "-D", self._data)
+        else:
+            how = ("-R", "-X", "stream", "-c", "fast", "-d", primary.dsn)
+            self._run("pg_basebackup", "--no-sync", *how, "-D", self._data)
         self.start()
 
     @property
@@ -106,6 +113,24 @@ class Postgres:
         """Stops the server as a power cut would, but for what the machine still holds in memory."""
         self._end(signal.SIGQUIT)
 
+    def kill(self) -> None:
+        """Stops the server with SIGKILL, and waits until those that it leaves behind have noticed."""
+        left_behind = _children(self.pid)
+        self._end(signal.SIGKILL)
+        until = time.monotonic() + START
+        while any(Path(f"/proc/{one}/status").exists() for one in left_behind) and time.monotonic() < until:
+            time.sleep(0.02)  # a new server would refuse to start beside them
+
+    def promote(self) -> None:
+        """Makes a primary of a standby, and waits until it can be written."""
+        with psycopg.connect(self.dsn, autocommit=True) as db:
+            db.execute("select pg_promote(true, 30)")
+
+    @property
+    def runs(self) -> bool:
+        """Whether the server's process runs."""
+        return self._server is not None and self._server.poll() is None
+
     def restart(self) -> None:
         """Stops the server and starts it again, at the same place."""
         self.stop()
@@ -148,9 +173,16 @@ def running_postgres() -> Iterator[Postgres]:
 
 
 @contextmanager
-def durable_postgres() -> Iterator[Postgres]:
+def durable_postgres(*, place: Path = ON_DISK, settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
     """Runs a PostgreSQL for benchmarks: every commit is on the disk before it is answered."""
-    with _running(ON_DISK, SETTINGS) as server:
+    with _running(place, {**SETTINGS, **(settings or {})}) as server:
+        yield server
+
+
+@contextmanager
+def standby_of(primary: Postgres) -> Iterator[Postgres]:
+    """Runs a copy of a server that follows it and can only be read, until it is promoted."""
+    with _running(ON_DISK, SETTINGS, primary=primary) as server:
         yield server
 
 
@@ -161,13 +193,13 @@ def _in_memory() -> Path:
 
 
 @contextmanager
-def _running(place: Path, settings: Mapping[str, str]) -> Iterator[Postgres]:
+def _running(place: Path, settings: Mapping[str, str], *, primary: Postgres | None = None) -> Iterator[Postgres]:
     folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-", dir=place))
     try:
         programs = _reachable(find_postgres(), folder)
         if user := unprivileged_user():
             os.chown(folder, user["user"], user["group"])
-        server = Postgres(folder, programs, settings)
+        server = Postgres(folder, programs, settings, primary=primary)
         try:
             yield server
         finally:
@@ -203,6 +235,11 @@ def _reachable(programs: Path, folder: Path) -> Path:
         return programs
     shutil.copytree(programs.parent, folder / "programs", symlinks=True)
     return folder / "programs" / programs.name
+
+
+def _children(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task/{pid}/children")  # Linux tells; elsewhere nobody is waited for
+    return [int(one) for one in listed.read_text().split()] if listed.exists() else []
 
 
 def _free_port() -> int:

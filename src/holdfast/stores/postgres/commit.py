@@ -103,22 +103,18 @@ class Commit(Base):
 
     def _run_effects(self, db: Db, moves: Sequence[Move], lost: set[int]) -> None:
         tx, limit = Tx(db, self._db.name), self._db.idle_limit
-        heard_at = monotonic()
 
         def run(move: Move) -> None:
-            nonlocal heard_at
             if move.effect is None or move.claim.document_id in lost:
                 return
             try:
                 run_effect(move.effect, tx)
                 _refuse_a_broken_transaction(db, self._db.name)
-                if monotonic() - heard_at > limit / 10:
+                if monotonic() - tx.heard_at > limit / 10:
                     tx.execute("select 1")  # the server counts anew, or turns out to have ended the transaction
-                    heard_at = monotonic()
             except Exception as error:
-                idle = monotonic() - heard_at
-                if db.closed and idle >= limit:
-                    raise _not_waited_for(idle, limit) from error
+                if db.closed and tx.idle >= limit:
+                    raise _not_waited_for(tx.idle, limit) from error
                 if db.closed and not isinstance(error, ConnectionLost):  # whatever the effect makes of it
                     raise ConnectionLost(f"{self._db.name} does not answer any more: {error}") from error
                 raise

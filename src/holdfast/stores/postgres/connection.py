@@ -30,11 +30,14 @@ from psycopg.errors import (
     LockNotAvailable,
     QueryCanceled,
     SerializationFailure,
+    UndefinedColumn,
+    UndefinedTable,
 )
 from psycopg.pq import TransactionStatus
 
-from holdfast.core.errors import BodyError, StoreError, StoreFull, StoreGone, StoreReadOnly
+from holdfast.core.errors import BodyError, StoreError, StoreFull, StoreGone, StoreReadOnly, upgraded
 from holdfast.core.moves import refuse_to_end
+from holdfast.stores.postgres.listening import Listening
 
 Db = Connection[tuple[Any, ...]]
 T = TypeVar("T")
@@ -88,12 +91,15 @@ class Tx:
 
     dialect: Literal["sqlite", "postgresql"] = "postgresql"
 
-    __slots__ = ("_db", "_name", "trouble")
+    __slots__ = ("_db", "_name", "heard_at", "idle", "trouble")
 
     def __init__(self, db: Db, name: str) -> None:
         self._db = db
         self._name = name
         self.trouble: StoreError | None = None
+        self.heard_at = time.monotonic()
+        self.idle = 0.0
+        """For how many seconds nothing was asked before the last statement. Waiting for an answer is not idling."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
         """Runs one statement and answers psycopg's cursor."""
@@ -111,12 +117,15 @@ class Tx:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
+        self.idle = time.monotonic() - self.heard_at
         try:
             with own_words(self._db, self._name):
                 yield
         except StoreError as error:
             self.trouble = error
             raise
+        finally:
+            self.heard_at = time.monotonic()
 
 
 class Link(NamedTuple):
@@ -144,6 +153,8 @@ class Connections:
         self._inherited: list[Link] = []
         self._answered = False
         self._closed = False
+        self.newest: int | None = None
+        """The newest schema that is known here."""
         _ALL.add(self)
 
     def once(self, work: Callable[[Db], T]) -> T:
@@ -185,7 +196,17 @@ class Connections:
                 return attempt()
             except (ConnectionLost, Collided):
                 time.sleep(pause * random())  # noqa: S311
+            except (UndefinedTable, UndefinedColumn) as error:
+                self._refuse_newer(error)
+                raise
         return attempt()
+
+    def _refuse_newer(self, error: psycopg.Error) -> None:
+        """Tells of a schema that was upgraded meanwhile, when a statement does not suit it any more."""
+        if self.newest is not None:
+            ((version,),) = self._idle().execute("select max(version) from hf_schema").fetchall()
+            if version > self.newest:
+                raise upgraded(self.name, version, self.newest) from error
 
     def rest(self) -> None:
         """Closes every connection of this process; the next use opens one anew."""
@@ -281,7 +302,7 @@ class Connections:
         while True:
             try:
                 options = OPTIONS | conninfo_to_dict(self._url) | {"application_name": mark}
-                db = psycopg.connect(autocommit=True, prepare_threshold=None, **options)
+                db = Listening.connected(options)
             except psycopg.OperationalError as error:
                 if time.monotonic() >= until or self._closed:
                     raise StoreGone(f"{self.name} does not answer: {_why(error)}") from error

@@ -52,6 +52,7 @@ class PostgresStore(Intake, Work, Ledger, Stories, Causes, Upkeep, Cleanup, Deci
             raise SchemaNewer(
                 f"{name} has schema {version}, newer than the {NEWEST} of this holdfast: upgrade holdfast"
             )
+        self._db.newest = NEWEST
 
     def schema_version(self) -> int:
         """Answers the number of the last migration; 0 for a fresh database."""

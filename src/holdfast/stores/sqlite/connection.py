@@ -13,7 +13,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from holdfast.core.codec import unkept
-from holdfast.core.errors import StoreError, StoreFull, StoreGone, StoreReadOnly
+from holdfast.core.errors import StoreError, StoreFull, StoreGone, StoreReadOnly, upgraded
 from holdfast.core.moves import refuse_to_end
 from holdfast.stores.sqlite.turnstile import Turnstile
 
@@ -71,6 +71,8 @@ class Connections:
         self._local = threading.local()
         self._opened: list[tuple[int, threading.Thread, sqlite3.Connection, Turnstile]] = []
         self._closed = False
+        self.newest: int | None = None
+        """The newest schema that is known here."""
 
     @contextmanager
     def only_looking(self) -> Iterator[sqlite3.Connection | None]:
@@ -85,7 +87,7 @@ class Connections:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """One write transaction: committed at the end, rolled back on any error."""
         connection, turnstile = self._mine()
-        with own_words(self.url), turnstile:
+        with own_words(self.url), turnstile, self._refusing_newer(connection):
             try:
                 connection.execute("begin immediate")
                 yield connection
@@ -100,7 +102,9 @@ class Connections:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """One statement that only reads."""
         with own_words(self.url):
-            yield self._mine()[0]
+            connection = self._mine()[0]
+            with self._refusing_newer(connection):
+                yield connection
 
     @contextmanager
     def reading_one_moment(self) -> Iterator[sqlite3.Connection]:
@@ -171,6 +175,18 @@ class Connections:
         if self._file and self._file != _identity(self.path):
             raise StoreGone(f"{self.url} was removed or replaced while it was in use; nothing was written")
 
+    @contextmanager
+    def _refusing_newer(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Tells of a schema that was upgraded meanwhile, when a statement does not suit it any more."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname == "SQLITE_ERROR" and self.newest is not None:
+                (version,) = connection.execute("select max(version) from hf_schema").fetchone()
+                if version > self.newest:
+                    raise upgraded(self.url, version, self.newest) from error
+            raise
+
     def _turnstile(self) -> Turnstile:
         try:
             return Turnstile(self.path)
@@ -222,7 +238,7 @@ def translated(url: str, error: sqlite3.DatabaseError) -> StoreError | None:
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith("SQLITE_FULL"):
         return StoreFull(f"the disk under {url} is full; nothing of the last write was kept. Make room and go on")
-    if name.startswith("SQLITE_READONLY"):
+    if name.startswith("SQLITE_READONLY") or (name.startswith("SQLITE_CANTOPEN") and _only_reading_is_allowed(url)):
         return StoreReadOnly(f"{url} cannot be written; check the rights of the file and of its folder")
     if name.startswith("SQLITE_CANTOPEN"):
         return StoreGone(f"{url} cannot be opened; check that the folder exists and may be read")
@@ -233,3 +249,9 @@ def translated(url: str, error: sqlite3.DatabaseError) -> StoreError | None:
     if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
         return StoreError(f"{url} is not a SQLite database, or is damaged: {error}")
     return None
+
+
+def _only_reading_is_allowed(url: str) -> bool:
+    """Whether a file is there, and none can be made beside it: SQLite needs to, and only says that it cannot open."""
+    path = _parse(url)[0].absolute()
+    return path.is_file() and not os.access(path.parent, os.W_OK)

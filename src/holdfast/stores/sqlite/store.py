@@ -36,6 +36,7 @@ class SqliteStore(Intake, Work, Ledger, Stories, Causes, Upkeep, Cleanup, Decisi
             raise SchemaOutdated(f"{url} has schema {version} and this holdfast needs {NEWEST}: run `holdfast migrate`")
         elif version > NEWEST:
             raise SchemaNewer(f"{url} has schema {version}, newer than the {NEWEST} of this holdfast: upgrade holdfast")
+        self._db.newest = NEWEST
 
     def schema_version(self) -> int:
         """Answers the number of the last migration; 0 for a fresh database."""

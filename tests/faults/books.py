@@ -1,0 +1,140 @@
+"""The books: what a database says at the end, read with plain SQL from the documented tables."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+Rows = Callable[[str], list[tuple[Any, ...]]]
+
+DOCUMENTS = """
+select d.id, b.name, d.key, cast(d.payload as text), d.state, d.generation, s.name, cast(d.cursor as text), d.moves,
+       d.fence, cast(d.reuses as text), d.attempts, d.crashes, d.reason
+  from hf_document d
+  join hf_batch b on b.id = d.batch_id
+  left join hf_step s on s.id = d.step_id
+"""
+ITEMS = """
+select i.document_id, i.generation, s.name, i.position, i.items, cast(i.value as text)
+  from hf_item i
+  join hf_step s on s.id = i.step_id
+"""
+EFFECTS = "select id, batch, key, generation, step, item, value from lab_effect order by id"
+JOURNAL = """
+select document_id, verb, generation
+  from hf_journal
+ where document_id is not null
+ order by id
+"""
+BATCHES = "select id, name, expected, gone_done, gone_dead, gone_cancelled from hf_batch"
+MANIFEST = "select batch_id, cast(keys as text) from hf_manifest"
+
+
+class Document(NamedTuple):
+    """A row of hf_document: a checkpoint."""
+
+    id: int
+    batch: str
+    key: str
+    payload: Any
+    state: str
+    generation: int
+    step: str | None
+    cursor: Any
+    moves: int
+    fence: int
+    reuses: dict[str, int]
+    attempts: int
+    crashes: int
+    reason: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.batch}/{self.key}"
+
+
+class Effect(NamedTuple):
+    """A row that an effect of the laboratory's pipeline wrote."""
+
+    id: int
+    batch: str
+    key: str
+    generation: int
+    step: str
+    item: int
+    value: Any
+
+    @property
+    def place(self) -> tuple[str, str, int, str, int]:
+        return self[1:6]
+
+
+class Batch(NamedTuple):
+    """What a batch counts, and the names that its manifest has."""
+
+    name: str
+    expected: int
+    gone: int
+    manifest: list[str]
+
+
+class Books(NamedTuple):
+    """All that is in the database."""
+
+    documents: list[Document]
+    items: dict[tuple[int, int, str], dict[int, Any]]
+    effects: list[Effect]
+    journal: dict[int, list[tuple[str, int]]]
+    batches: list[Batch]
+
+
+def read(url: str) -> Books:
+    """Reads the books of a store. Nobody should be writing them."""
+    if url.startswith("sqlite:"):
+        with closing(sqlite3.connect(unquote(url.partition(":///")[2].partition("?")[0]))) as db:
+            return _books(lambda statement: db.execute(statement).fetchall())
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        return _books(lambda statement: connection.execute(statement).fetchall())
+
+
+def _books(rows: Rows) -> Books:
+    steps = {str(number): name for number, name in rows("select id, name from hf_step")}
+    items: dict[tuple[int, int, str], dict[int, Any]] = {}
+    for document_id, generation, step, position, together, text in rows(ITEMS):
+        value = _decoded(text)
+        kept = {position + place: one for place, one in enumerate(value)} if together > 1 else {position: value}
+        items.setdefault((document_id, generation, step), {}).update(kept)
+    journal: dict[int, list[tuple[str, int]]] = {}
+    for document_id, verb, generation in rows(JOURNAL):
+        journal.setdefault(document_id, []).append((verb, generation))
+    return Books(
+        documents=[_document(row, steps) for row in rows(DOCUMENTS)],
+        items=items,
+        effects=[Effect(*row[:6], _decoded(row[6])) for row in rows(EFFECTS)],
+        journal=journal,
+        batches=_batches(rows),
+    )
+
+
+def _document(row: tuple[Any, ...], steps: dict[str, str]) -> Document:
+    document = Document(*row)
+    payload, cursor, reuses = map(_decoded, (row[3], row[7], row[10]))
+    named = {steps[number]: made for number, made in (reuses or {}).items()}
+    return document._replace(payload=payload, cursor=cursor, reuses=named)
+
+
+def _batches(rows: Rows) -> list[Batch]:
+    manifest: dict[int, list[str]] = {}
+    for batch_id, keys in rows(MANIFEST):
+        manifest.setdefault(batch_id, []).extend(_decoded(keys))
+    return [Batch(name, expected, sum(gone), manifest.get(id_, [])) for id_, name, expected, *gone in rows(BATCHES)]
+
+
+def _decoded(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
