@@ -65,9 +65,9 @@ class Caretaker:
     def look_after(self, me: Worker, in_hand: Sequence[int]) -> list[Standing]:
         """Makes a round. Answers the documents that were reclaimed."""
         self._looked_at = monotonic()
-        others = [worker for worker, _, _ in self._store.workers() if worker.id != me.id]
+        others = {worker: silent for worker, _, silent in self._store.workers() if worker.id != me.id}
         gone = gone_among(others)
-        self._others = len(others) - len(gone)
+        self._others = sum(not silent and worker.id not in gone for worker, silent in others.items())
         reclaimed = self._store.reclaim(self._plan, who=me.name, verdict=self._verdict, gone=gone)
         self._wake()
         if self._set_times_at is None or monotonic() - self._set_times_at > me.lease.total_seconds():

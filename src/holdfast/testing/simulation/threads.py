@@ -23,7 +23,6 @@ CLOCKED = (bodies, budget, caretaker, doors, pace, report, rounds, runners, work
 
 GRAINS = {
     (worker, "GLANCE"): 0.7,
-    (worker, "IDLE"): 1.5,
     (rounds, "IDLE"): 1.5,
     (pace, "IDLE"): 1.5,
     (rounds, "UPKEEP"): 1.0,
