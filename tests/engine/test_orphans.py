@@ -148,3 +148,13 @@ def test_what_a_fleet_spends_on_looking_does_not_grow_with_the_square_of_its_siz
         desk.enlist(f"w{number}")
     caretaker.look_after(me, [])
     assert (caretaker.is_due(0.0), caretaker.crowd) == (False, 10.0)
+
+
+def test_workers_that_are_silent_make_no_crowd(desk: Desk):
+    for number in range(4 * CROWD):
+        desk.enlist(f"silent-{number}")
+    desk.clock.advance(timedelta(days=1))
+    last = desk.enlist("the last")
+    caretaker = Caretaker(a_pipeline("requeue"), desk.store, desk.plan, say=lambda _: None)
+    caretaker.look_after(last, [])
+    assert caretaker.crowd == 1
