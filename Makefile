@@ -60,7 +60,7 @@ soak: setup ## ten minutes of kills, restarts and decisions on 200,000 documents
 	$(BIN)/python -m tests.soak --on sqlite --seconds $(SECONDS) --documents $(DOCUMENTS)
 	$(BIN)/python -m tests.soak --on postgres --seconds $(SECONDS) --documents $(DOCUMENTS)
 
-faults: setup ## the fault laboratory on both stores: real processes, disks, servers and wires that fail (a quarter of an hour)
+faults: setup ## the fault laboratory on both stores: real processes, disks, servers and wires that fail (ten minutes)
 	$(BIN)/python -m tests.faults --report docs/evidence/faults.json $(ARGS)
 
 kills: setup ## ingest PDFs, killed 40 times, and compare with an undisturbed run (FOLDER=)

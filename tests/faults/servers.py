@@ -52,7 +52,7 @@ def backends_killed(bench: Bench) -> str:
                 killed += _kill_a_busy_backend(lab)
             lab.settle()
         require(killed, "no backend was found at work")
-        return f"{killed} backends killed at work, each time all connections lost; {fleet.replaced} workers replaced"
+        return f"{killed} backends killed at work; {fleet.replaced} workers replaced"
 
 
 def _kill_a_busy_backend(lab: Lab) -> int:
