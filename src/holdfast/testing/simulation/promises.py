@@ -57,6 +57,8 @@ class Promises:
         self._failures: Counter[int] = Counter()
         self._losses: Counter[int] = Counter()
         self.acknowledged: set[str] = set()
+        self.given_up: dict[tuple[str, int], set[int]] = {}
+        """The lines that were set aside for good, by key and version."""
         self.hands_differ = False
         """Whether a worker may hold, by the books, what it never heard of."""
         self.all_rest = False
@@ -195,7 +197,16 @@ class Promises:
         if now.moves != was.moves + 1:
             self.say(f"{was.key} made one move and counts {now.moves - was.moves}")
         self._was_the_holder(call, was)
+        if was.step == "lines" != now.step:
+            self._gave_up(was)
         self._failures[was.id] = self._losses[was.id] = 0
+
+    def _gave_up(self, was: Seen) -> None:
+        """What is still set aside when the step ends was tried as often as it may be, and is not made."""
+        self.given_up[was.key, was.version] = _aside(was)
+        tries = [times for _, times in was.cursor["aside"]] if _aside(was) else []
+        if tries and min(tries) < ATTEMPTS:
+            self.say(f"{was.key} went past {was.step}, and items there were tried {tries} times")
 
     def _was_the_holder(self, call: Call | None, was: Seen) -> None:
         assert call is not None

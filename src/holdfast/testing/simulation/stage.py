@@ -73,12 +73,14 @@ class Stage:
         die: Callable[[], None],
         tell: Callable[[str], None],
         misread: Callable[[Document, str], None],
+        made: Callable[[str, int, str, int], list[int]],
         inside: Callable[[Document, str], AbstractContextManager[None]],
     ) -> None:
         self.wait = wait
         self.die = die
         self.tell = tell
         self.misread = misread
+        self.made = made
         self.inside = inside
         self.tempers: dict[tuple[str, int], Temper] = {}
         self.acted: Counter[tuple[str, int]] = Counter()
@@ -95,12 +97,6 @@ class Stage:
             return
         self.tell(f"{doc.key} at {step} {place}: {temper.kind}")
         _DO[temper.kind](self)
-
-    def made(self, key: str, payload: Any, step: str) -> list[int]:
-        """Gives the places at which a step must have made something: all, but for what can only be set aside."""
-        temper = self.tempers[key, payload["version"]]
-        lacks = temper.kind in INCURABLE and step == "lines" == temper.step
-        return [place for place in places(step, payload["pages"]) if not (lacks and place == temper.place)]
 
     def is_there(self, doc: Document) -> bool:
         """Answers whether the work of `pages` is still there: of some it is gone once."""
@@ -193,7 +189,8 @@ def _value(doc: Document, step: str, place: int) -> Value:
 
 def _check(doc: Document, step: str, got: list[Any]) -> None:
     """Compares what an earlier step kept with what it must have made."""
-    made = [list(_value(doc, step, place)) for place in _stage.made(doc.key, doc.payload, step)]
+    version, pages = doc.payload["version"], doc.payload["pages"]
+    made = [list(_value(doc, step, place)) for place in _stage.made(doc.key, version, step, pages)]
     if got != made:
         _stage.misread(doc, f"read {got} of {step}, where {made} was made")
 

@@ -76,7 +76,12 @@ class World:
         self.store.watch.enlisted = self.promises.enlisted
         self.store.watch.look = self.promises.look
         self.stage = Stage(
-            wait=self.machine.sleep, die=self._die, tell=self.tell, misread=self._misread, inside=self._inside
+            wait=self.machine.sleep,
+            die=self._die,
+            tell=self.tell,
+            misread=self._misread,
+            made=self._made,
+            inside=self._inside,
         )
         self._bodies: list[tuple[Process, tuple[str, int] | None]] = []
         self.steps: tuple[str, ...] = ()
@@ -183,8 +188,8 @@ class World:
         for step in [one for one in self.steps if one in ("pages", "lines", "total")]:
             number = self.plan.step_ids[step]
             kept = self.store.read(seen.id, seen.reuses.get(number, seen.generation), number, -1, 1000)
-            payload = {"version": seen.version, "pages": seen.pages}
-            made = [[seen.key, seen.version, step, place] for place in self.stage.made(seen.key, payload, step)]
+            at = self._made(seen.key, seen.version, step, seen.pages)
+            made = [[seen.key, seen.version, step, place] for place in at]
             if [decode_json(str(value)) for _, value in kept] != made:
                 self.promises.say(f"{seen.key} is done, and {step} kept {kept} for it, not {made}")
 
@@ -266,6 +271,11 @@ class World:
             yield
         finally:
             self._bodies.remove(body)
+
+    def _made(self, key: str, version: int, step: str, pages: int) -> list[int]:
+        """Gives the places at which a step must have made something: all, but for what was given up."""
+        given_up = self.promises.given_up.get((key, version), ()) if step == "lines" else ()
+        return [place for place in places(step, pages) if place not in given_up]
 
     def _is_incurable(self, seen: Seen) -> bool:
         return self.stage.tempers[seen.key, seen.version].kind in INCURABLE
