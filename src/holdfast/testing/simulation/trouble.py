@@ -20,7 +20,7 @@ CHANCES = (0.03, 0.01, 0.1)
 IDLE = 0.25
 """How likely it is when nobody has anything to do: nothing is gained by waiting for it."""
 MOST = 8
-LASTS = 40
+LASTS = 30
 """How many turns the last trouble is given to have consequences before there is peace."""
 OFTEN = ("kill", "freeze", "cut off", "deliver again", "deliver again")
 """What comes more often than the rest."""
@@ -85,8 +85,8 @@ class Trouble:
 
     @property
     def is_over(self) -> bool:
-        """Whether all the trouble has come, a while ago."""
-        return self._ceased and self._world.machine.turns > self._last_at + LASTS
+        """Whether all the trouble has come, a while ago, or has no more consequences."""
+        return self._ceased and (self._world.promises.all_rest or self._world.machine.turns > self._last_at + LASTS)
 
     def cease(self) -> None:
         """Ends it."""
