@@ -14,7 +14,7 @@ def test_all_three_shapes_survive_a_kill_at_every_commit_point(server):
         three_shapes.letters, three_shapes.documents(), store=server, prepare=three_shapes.prepare
     )
     assert report.states == {"done": 3}
-    assert report.points > 30
+    assert report.points > 20  # the slower commits are, the more moves share one
     assert report.kills > report.points  # both sides; a claim has only one
     assert report.slowest_resume < 0.5
 

@@ -762,3 +762,8 @@ class TestPlans:
         assert "(batch_id=? AND key=?)" in found
         assert found.index(" VIRTUAL TABLE") < found.index("(batch_id=? AND key=?)")
         assert "SCAN hf_document" not in found
+
+
+def test_a_name_that_no_file_can_have_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be opened"):
+        SqliteStore(f"sqlite:///{tmp_path}/{'a' * 300}.db")

@@ -254,4 +254,7 @@ def translated(url: str, error: sqlite3.DatabaseError) -> StoreError | None:
 def _only_reading_is_allowed(url: str) -> bool:
     """Whether a file is there, and none can be made beside it: SQLite needs to, and only says that it cannot open."""
     path = _parse(url)[0].absolute()
-    return path.is_file() and not os.access(path.parent, os.W_OK)
+    try:
+        return path.is_file() and not os.access(path.parent, os.W_OK)
+    except OSError:  # no file can have such a name
+        return False
