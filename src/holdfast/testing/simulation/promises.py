@@ -158,7 +158,6 @@ class Promises:
         verb = call.verb if call else ""
         if now.fence < was.fence or now.moves < was.moves or now.generation < was.generation:
             self.say(f"{verb} took back fence, moves or generation: {was} became {now}")
-        self._say_if(miscounted(call, was, now, got_on=was.step != now.step or bool(newly_done(was, now))))
         if now.generation > was.generation:
             self._began_anew(verb, was, now)
         elif (was.step, was.cursor) != (now.step, now.cursor):
@@ -167,6 +166,7 @@ class Promises:
             self._turned(call, verb, was, now)
         if now.state == "running" and (was.state != "running" or was.worker_id != now.worker_id):
             self._claimed(verb, was, now)
+        self._say_if(miscounted(call, was, now, got_on=was.step != now.step or bool(newly_done(was, now))))
 
     # effects
 
