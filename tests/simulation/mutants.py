@@ -367,6 +367,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "and row.due_at <= now]",
         "and row.due_at < row.submitted_at]",
     ),
+    _one(
+        "nobody decides when the time of a gate is over",
+        "stores.memory.stories:Stories.undecided",
+        "row.due_at <= now]",
+        "row.due_at < row.submitted_at]",
+    ),
+    _one(
+        "a gate is decided before its time",
+        "stores.memory.stories:Stories.undecided",
+        "and row.due_at <= now]",
+        "]",
+    ),
     _one("a pause ends before its time", "stores.memory.upkeep:Upkeep.wake", "and row.due_at <= now]", "]"),
     _one(
         "time passes gates",

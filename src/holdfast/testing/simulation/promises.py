@@ -15,7 +15,7 @@ from holdfast.testing.simulation.books import Books, Seen, Wrote
 from holdfast.testing.simulation.counts import miscounted
 from holdfast.testing.simulation.machine import Machine, Process
 from holdfast.testing.simulation.places import aside, covered, newly_done, rank
-from holdfast.testing.simulation.stage import ATTEMPTS, CRASHES, LIMIT, OVER, UNKEPT
+from holdfast.testing.simulation.stage import ATTEMPTS, CRASHES, GATES, LIMIT, OVER, UNKEPT
 from holdfast.testing.simulation.stores import Call
 from holdfast.testing.simulation.verifying import VERIFIED, Verifying
 
@@ -41,6 +41,7 @@ TURNS: dict[tuple[str, str], tuple[str, ...]] = {
 TOLD = ("cancel", "pause", "reclaim", "redrive", "reject", "resume", "wake")
 """The verbs that write a line of their own name into the journal."""
 TAKEN = ("waiting", "running")
+"""What a document was, and is, that was claimed."""
 SUSPECT = 2
 LEASE = timedelta(seconds=2.4)
 
@@ -62,12 +63,14 @@ class Promises:
         self._holders: dict[int, Process] = {}
         self._failures: Counter[int] = Counter()
         self._losses: Counter[int] = Counter()
-        self.acknowledged: set[str] = set()
         self._verifying = Verifying()
+        self.acknowledged: set[str] = set()
         self.given_up: dict[tuple[str, int, str], set[int]] = {}
         """The items that were set aside for good, by key, version and step."""
         self.hands_differ = False
         """Whether a worker may hold, by the books, what it never heard of."""
+        self.clocks_differ = False
+        """Whether the clock of any process was ever wrong."""
         self.all_rest = False
         """Whether nobody has anything to do until something happens."""
         self.states: set[int] = set()
@@ -135,8 +138,8 @@ class Promises:
         if changed:
             self.all_rest = all(_rests(seen) for seen in now.values())
             self.states.add(hash(tuple([_state(seen) for seen in now.values()])))
-        if len(before) > len(now):
-            self.say(f"{before.keys() - now.keys()} disappeared")
+        if gone := before.keys() - now.keys():
+            self.say(f"{gone} disappeared")
         if (expected := self._books.expected()) != len(now):
             self.say(f"{expected} documents are expected and {len(now)} are there")
         self._look_at_effects(verb, changed, wrote)
@@ -200,7 +203,8 @@ class Promises:
         if was.step is None:
             self.say(f"{verb} moved {was.key}, which was done, without a new generation")
             return
-        if verb == "resume" and was.step == "look" and not was.on_hold and rank(now.step) > rank("look"):
+        if verb == "resume" and was.step in GATES and not was.on_hold and rank(now.step) > rank(was.step):
+            self._decided(call, was)
             return
         if verb not in MOVES:
             self.say(f"{verb or 'nobody'} moved {was.key} from {was.step} {was.cursor} to {now.step} {now.cursor}")
@@ -209,7 +213,7 @@ class Promises:
             self.say(f"{was.key} went back from {was.step} to {now.step}")
         elif now.step == was.step and not covered(was) <= covered(now):
             self.say(f"{was.key} went back inside {was.step}, from {was.cursor} to {now.cursor}")
-        elif was.step == "look":
+        elif was.step in GATES:
             self.say(f"{was.key} went past its gate, and nobody decided")
         if now.moves != was.moves + 1:
             self.say(f"{was.key} made one move and counts {now.moves - was.moves}")
@@ -220,6 +224,15 @@ class Promises:
             if now.step != was.step:
                 self._gave_up(was)
         self._failures[was.id] = self._losses[was.id] = 0
+
+    def _decided(self, call: Call | None, was: Seen) -> None:
+        """People decide whenever they like; time decides at one gate, when it is over."""
+        assert call is not None
+        if call.process.is_somebody:
+            return
+        too_early = was.due_at is None or (was.due_at > self._now and not self.clocks_differ)
+        if was.step != "late" or too_early:
+            self.say(f"{call.process} let {was.key} past {was.step}, where somebody may decide until {was.due_at}")
 
     def _gave_up(self, was: Seen) -> None:
         """What is still set aside when the step ends was tried as often as it may be, and is not made."""
@@ -300,7 +313,7 @@ class Promises:
             self.say(f"{call.process} gave {was.key} back, which {self._process(was)} holds")
 
     def _woken(self, was: Seen) -> None:
-        if was.step == "look" and not was.on_hold:
+        if was.step in GATES and not was.on_hold:
             self.say(f"{was.key} was woken at its gate, and nobody decided")
         if was.due_at is None or was.due_at > self._now:
             self.say(f"{was.key} was woken before its time, which is {was.due_at}")
@@ -358,7 +371,7 @@ class Promises:
 
 def _rests(seen: Seen) -> bool:
     """Answers whether nothing becomes of a document until somebody decides. One that sleeps wakes by itself."""
-    sleeps = seen.state == "paused" and seen.due_at is not None
+    sleeps = seen.state == "paused" and (seen.due_at is not None or (seen.step == "late" and not seen.on_hold))
     return not sleeps and seen.state not in ("waiting", "running")
 
 

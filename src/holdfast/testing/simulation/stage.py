@@ -20,7 +20,7 @@ from holdfast.core.model import NewDocument
 
 TABLE = "create table sim_effect (key text, generation integer, step text, place integer, value text)"
 
-ORDER = ("pages", "lines", "pairs", "notes", "look", "total", "after")
+ORDER = ("pages", "lines", "pairs", "notes", "look", "late", "total", "after")
 """Every step that any of the pipelines has. None has them in another order."""
 
 SHAPES: tuple[tuple[str, ...], ...] = (
@@ -33,7 +33,10 @@ SHAPES: tuple[tuple[str, ...], ...] = (
     ("pages", "look", "total"),
     ("pages", "lines", "look", "total"),
     ("pages", "pairs", "total"),
+    ("pages", "late", "total"),
 )
+GATES = ("look", "late")
+"""The steps at which somebody decides; at the second one time does, when nobody did."""
 OVER = ("lines", "pairs")
 """The steps over items, which set single ones aside."""
 CHANGES: tuple[tuple[str, ...], ...] = (("after",), ("notes",), ("look",), ("notes", "after"))
@@ -45,6 +48,7 @@ RETRY = Retry(attempts=ATTEMPTS, crashes=CRASHES, base=timedelta(seconds=0.3), f
 TIMEOUT = timedelta(seconds=2)
 LIMIT = 1
 NAP = timedelta(seconds=3)
+"""How long a document sleeps, and how long somebody has to decide."""
 
 TEMPERS = (
     *("fine", "slow", "fails", "poison", "kills", "killer", "later", "asks", "gone", "spoilt", "stuck", "rejected"),
@@ -186,7 +190,7 @@ UNKEPT = ("notes",)
 
 def places(step: str, pages: int) -> range:
     """Gives the places at which a step makes something."""
-    if step == "look":
+    if step in GATES:
         return range(0)
     return range(pages) if step in ("pages", *OVER) else range(1)
 
@@ -297,12 +301,17 @@ def _look(pipeline: Pipeline, _: dict[str, Any]) -> Any:
     return pipeline.gate("look")
 
 
+def _late(pipeline: Pipeline, _: dict[str, Any]) -> Any:
+    return pipeline.gate("late", within=NAP, otherwise="approve")
+
+
 _ADD: dict[str, Callable[[Pipeline, dict[str, Any]], Any]] = {
     "pages": _pages,
     "lines": _lines,
     "pairs": _pairs,
     "notes": _simple("notes", keep=False),
     "look": _look,
+    "late": _late,
     "total": _total,
     "after": _simple("after", keep=True),
 }

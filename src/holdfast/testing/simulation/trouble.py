@@ -123,6 +123,7 @@ class Trouble:
         raise StoreGone("the connection is gone")
 
     def _set_wrong(self, thread: Thread) -> None:
+        self._world.promises.clocks_differ = True
         thread.process.skew = SKEWS[self._choices.one_of(len(SKEWS))]
 
     def _stop(self, thread: Thread) -> None:
