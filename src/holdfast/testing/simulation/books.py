@@ -71,6 +71,9 @@ class Books(Protocol):
     def beat_at(self, worker_id: int) -> datetime:
         """Tells when a worker was heard last."""
 
+    def close(self) -> None:
+        """Closes them: nobody looks any more."""
+
 
 class MemoryBooks:
     """The books of a memory store: its tables."""
@@ -143,6 +146,9 @@ class MemoryBooks:
     def beat_at(self, worker_id: int) -> datetime:
         return self._store._tables.workers[worker_id].beat_at
 
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
 
 class SqliteBooks:
     """The books of a SQLite store, through a connection that nobody watches."""
@@ -186,6 +192,9 @@ class SqliteBooks:
 
     def beat_at(self, worker_id: int) -> datetime:
         return moment(self._all("select beat_at from hf_worker where id = ?", worker_id)[0][0])
+
+    def close(self) -> None:
+        self._store.close()
 
 
 _DOCUMENTS = """

@@ -73,7 +73,8 @@ class World:
         self.people = Thread(Process("somebody", pid=0, host=""), "", 0)
         self._story = story
         self.store = self._open(file)
-        self.promises = Promises(self.machine, self._books(), is_incurable=self._is_incurable)
+        self.books = self._open_books()
+        self.promises = Promises(self.machine, self.books, is_incurable=self._is_incurable)
         self.store.watch.enlisted = self.promises.enlisted
         self.store.watch.look = self.promises.look
         self.stage = Stage(
@@ -96,7 +97,7 @@ class World:
     def _open(self, file: Path | None) -> Watched:
         return WatchedMemory(self.machine) if file is None else WatchedSqlite(self.machine, file)
 
-    def _books(self) -> Books:
+    def _open_books(self) -> Books:
         if isinstance(self.store, WatchedMemory):
             return MemoryBooks(self.store)
         return SqliteBooks(SqliteStore(self.store.url))
@@ -123,6 +124,7 @@ class World:
                 self.machine.kill(process)
             self.store.watch.delivered.clear()  # moves lead to the store, and no collector looks into them
             self.store.close()
+            self.books.close()
         broken = str(self.promises.broken or "")
         return Outcome(self.choices.taken, broken, self.machine.turns, self.trouble.counts, self.promises.states)
 
