@@ -206,9 +206,15 @@ class Checker:
         unknown = sum(one.completed is None for one in rewinds)
         if not answered <= told <= answered + unknown:
             yield f"{document.name} was rewound {answered} to {answered + unknown} times; its journal tells of {told}"
+        cancels = [one for one in asked if one.what["verb"] == "cancel"]
+        cancelled = [one for one in cancels if _was_done(one, document)]
         if document.state == "cancelled":
-            ends = [one.completed for one in asked if one.what["verb"] == "cancel" and _was_done(one, document)]
+            if not cancels:
+                yield f"{document.name} is cancelled, and nobody asked for it"
+            ends = [one.completed for one in cancelled]
             yield from self._silent_since(document, written, [end for end in ends if end is not None])
+        elif cancelled and not any(_may_follow(one, cancelled[-1], document) for one in rewinds):
+            yield f"{document.name} was cancelled, and is {document.state}"
 
     def _silent_since(self, document: Document, written: list[Effect], ends: Iterable[int]) -> Iterator[str]:
         end = max(ends, default=None)
@@ -216,6 +222,11 @@ class Checker:
             calls = self._writing[str(effect.value.get("made"))]
             if calls and min(one.invoked for one in calls) > end:
                 yield f"{document.name} was cancelled, and the effect {effect.place[2:]} was written after that"
+
+
+def _may_follow(rewind: Operation, cancel: Operation, document: Document) -> bool:
+    """Answers whether a rewind may have brought a document back that was cancelled."""
+    return rewind.completed is None or (_was_done(rewind, document) and rewind.completed > cancel.invoked)
 
 
 def _was_done(decision: Operation, document: Document) -> bool:

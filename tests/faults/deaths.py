@@ -15,24 +15,30 @@ from tests.faults.laboratory import Bench, Lab
 from tests.faults.program import CRASHES
 from tests.soak.fleet import Fleet
 
-MOST_STOPS = 40
-"""So often workers are stopped at most, until something was taken over from one."""
+MOST_TIMES = 40
+"""So often workers are killed or stopped at most, until something was taken over from one."""
 GREEDY = 200 << 20
 """Who takes more than this is killed, as the kernel does when memory runs out."""
 PAGE_SIZE = 4096
+DIED_OF = {"memory": "MemoryError", "segfault": "SIGSEGV"}
+"""What the reasons of documents say whose body ran in a process of its own."""
 
 
 @case("kill", "workers that are killed at any moment, while people decide, lose nothing and repeat nothing")
 def kill(bench: Bench) -> str:
     with bench.lab() as lab:
+        kills = 0
         with lab.workers(3) as fleet:
-            for _ in bench.times(16):
-                lab.submit(25)
+            while kills < len(bench.times(16)) or (not _taken_over(lab) and kills < MOST_TIMES):
+                lab.submit(25, takes=0.05)  # so that those who are killed have some in hand
                 lab.decide()
                 lab.wait(0.2, 0.9)
                 fleet.kill_one(lab.chance)
+                kills += 1
             lab.settle()
-        return f"{fleet.ended_with[-9]} workers killed, {lab.done()} documents done"
+        taken = _taken_over(lab)
+        require(taken, "nobody who was killed had anything in hand")
+        return f"{fleet.ended_with[-9]} workers killed, {taken} documents taken over, {lab.done()} done"
 
 
 @case("submit-killed", "of a submit whose process is killed all documents are there, or none")
@@ -57,7 +63,7 @@ def stop(bench: Bench) -> str:
     with bench.lab() as lab:
         stops = 0
         with lab.workers(4) as fleet:
-            while stops < len(bench.times(8)) or (not _taken_over(lab) and stops < MOST_STOPS):
+            while stops < len(bench.times(8)) or (not _taken_over(lab) and stops < MOST_TIMES):
                 lab.submit(40, takes=0.15)  # so that those who are stopped have some in hand
                 lab.decide()
                 lab.wait(0.5, 2.0)
@@ -73,7 +79,7 @@ def _taken_over(lab: Lab) -> int:
     return lab.rows("select count(*) from hf_journal where verb = 'reclaim'")
 
 
-@case("memory-process", "a body that takes too much memory in a process of its own is its document's crash, no other's")
+@case("memory-process", "a body that takes too much memory in a process of its own fails alone, and the worker goes on")
 def memory_in_a_process(bench: Bench) -> str:
     return _in_a_process(bench, "memory")
 
@@ -102,6 +108,8 @@ def _in_a_process(bench: Bench, risk: str) -> str:
             lab.settle(pipeline="guarded")
         balance = lab.store.balance("guarded")
         require((balance.done, balance.dead) == (40, 2), f"not the two dangerous ones alone are dead: {balance}")
+        died_of = {one.reason for one in lab.store.standings("guarded", state="dead")}
+        require(all(DIED_OF[risk] in reason for reason in died_of), f"they are dead for another reason: {died_of}")
         require(not fleet.replaced, f"{fleet.replaced} workers died")
         return "the two dangerous documents are dead, 40 done, no worker died"
 

@@ -81,6 +81,7 @@ def server_killed(bench: Bench) -> str:
                     lab.server.kill()
                     lab.server.start()
             lab.settle()
+        require(fleet.ended_with[-9] or bench.kind == "postgres", "no worker was killed")
         return f"killed and started {len(deaths)} times, {fleet.replaced} workers replaced, {lab.done()} documents done"
 
 

@@ -125,6 +125,14 @@ ROW = "batch, key, generation, step, item, value"
             f"update hf_document set state = 'dead', step_id = {STEP.format('add')} where key = '00001'",
             "is dead, and nothing was wrong with it",
         ),
+        "a cancel that nobody asked for": (
+            f"update hf_document set state = 'cancelled', step_id = {STEP.format('add')} where key = '00001'",
+            "00001 is cancelled, and nobody asked for it",
+        ),
+        "a cancelled document that went on": (
+            f"update hf_document set state = 'dead', step_id = {STEP.format('read')} where state = 'cancelled'",
+            "00004 was cancelled, and is dead",
+        ),
         "a document that did not end": (
             f"update hf_document set state = 'waiting', step_id = {STEP.format('add')}, due_at = 0 where key = '00001'",
             "00001 did not end: it is waiting at add",

@@ -28,6 +28,7 @@ def cut(bench: Bench) -> str:
                 wire.cut(hows[number % len(hows)], lab.chance.choice(WORDS))
                 lab.wait(0.05, 0.2)
             lab.settle()
+        require(wire.cuts, "no connection was cut")
         return f"{wire.cuts} connections cut, {fleet.replaced} workers replaced, {lab.done()} documents done"
 
 
@@ -53,6 +54,7 @@ def half_open(bench: Bench) -> str:
                 wire.cut("silent", lab.chance.choice(WORDS))
                 lab.wait(0.5, 1.0)
             lab.settle()
+        require(wire.cuts, "no connection went silent")
         return f"{wire.cuts} connections went silent, {fleet.replaced} workers replaced, {lab.done()} documents done"
 
 
@@ -97,6 +99,7 @@ def _without_descriptors(bench: Bench) -> str:
                 lab.submit(20)
                 lab.wait(0.5, 1.0)
             lab.settle()
+        require(poor.ended_with.keys() == {3}, f"workers with {DESCRIPTORS} descriptors ended {dict(poor.ended_with)}")
         return (
             f"workers with {DESCRIPTORS} descriptors ended {dict(poor.ended_with)}, the other finished all {lab.done()}"
         )
@@ -109,8 +112,9 @@ def pooler(bench: Bench) -> str:
     with bench.lab() as lab, pgbouncer.pgbouncer(lab.server) as port:
         with lab.workers(6, url=f"postgresql://postgres@127.0.0.1:{port}/lab") as fleet:
             for _ in bench.times(6):
-                lab.submit(25)
+                lab.submit(25, takes=0.2)  # so that those who are killed have some in hand
                 lab.wait(0.3, 0.8)
                 fleet.kill_one(lab.chance)
             lab.settle()
+        require(fleet.ended_with[-9], "no worker was killed")
         return f"6 workers on two connections, {fleet.ended_with[-9]} of them killed, {lab.done()} documents done"

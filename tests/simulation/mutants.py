@@ -36,7 +36,10 @@ class Mutant(NamedTuple):
 
 MOST = 5000
 """How many schedules a mutant is looked for in."""
-HINTS = {"in SQL: the fence is not checked": 1458}
+HINTS = {
+    "in SQL: the fence is not checked": 1623,
+    "in SQL: a changed document reuses what the old one kept": 2574,
+}
 """The seeds to begin with, where beginning with 0 takes long."""
 
 
@@ -219,6 +222,32 @@ MUTANTS: tuple[Mutant, ...] = (
         "return 0",
     ),
     _one(
+        "putting off costs an attempt",
+        "stores.memory.work:Work._give_back",
+        'row.attempts if ending.costs == "attempt" else max(row.attempts - 1, 0)',
+        "row.attempts",
+    ),
+    _one(
+        "a claim whose answer was lost costs an attempt",
+        "stores.memory.work:Work._let_go",
+        "max(row.attempts - 1, 0)",
+        "row.attempts",
+    ),
+    _one(
+        "attempts are counted over steps that made progress",
+        "stores.memory.work:_stays",
+        'stays | {"attempts": 1} if move.is_progress else stays',
+        "stays",
+    ),
+    _one("crashes are counted over progress", "stores.memory.work:Work._move", "crashes=0,", "crashes=row.crashes,"),
+    _one("priorities are ignored", "stores.memory.base:Base._due", "-row.priority", "0"),
+    _one(
+        "those that left a step are counted as in it",
+        "stores.memory.work:Work.admit",
+        '!= ("running", fence, step_id)',
+        "!= (row.state, fence, step_id)",
+    ),
+    _one(
         "waits are not waited for",
         "stores.memory.base:Base._due",
         "row.due_at is not None and row.due_at <= now",
@@ -267,7 +296,93 @@ MUTANTS: tuple[Mutant, ...] = (
         "step_id=plan.first,",
         "step_id=row.step_id or plan.first,",
     ),
+    _one(
+        "the second half of a window that failed lacks an item",
+        "engine.walk:Walk._take_apart",
+        "RunWindow(call.step, (middle, stop))",
+        "RunWindow(call.step, (middle + 1, stop))",
+    ),
+    _one(
+        "what a stream gave before its error is kept without its effect",
+        "engine.executor:Executor._stream",
+        "if pulled.cursor != cursor:",
+        "if (effect := None) or pulled.cursor != cursor:",
+    ),
+    _one(
+        "items that were mended are still listed as set aside",
+        "stores.memory.work:Work._keep",
+        "for position in move.mended:",
+        "for position in ():",
+    ),
+    _one(
+        "nobody asks whether the work behind is there",
+        "engine.executor:Executor._verify_what_is_behind",
+        "if step.verify_body is None or",
+        "if True or",
+    ),
+    _one("work that is gone is redone for ever", "engine.executor:Executor._redo", "if place is None:", "if True:"),
+    _one(
+        "a second rewind reuses what the first left behind",
+        "stores.rewinds:Rewinding.reuses",
+        "place.generation_of(step_id)",
+        "place.generation",
+    ),
+    _one(
+        "what earlier generations kept stays for ever",
+        "stores.memory.base:Base._drop_earlier_generations",
+        "if row.generation else ()",
+        "if row.generation < 0 else ()",
+    ),
+    _one(
+        "what is reused is dropped with the earlier generations",
+        "stores.memory.base:Base._drop_earlier_generations",
+        "if earlier and generation != row.generation_of(step_id):",
+        "if earlier:",
+    ),
+    _one(
+        "a changed document reuses what the old one kept",
+        "stores.memory.intake:Intake._begin_anew",
+        "serves=self._served(row),",
+        "serves=self._served(row), reuses=row.reuses,",
+    ),
     # people
+    _one(
+        "a pause costs the attempt",
+        "stores.memory.decisions:Decisions.pause",
+        'max(row.attempts - (row.state == "running"), 0)',
+        "row.attempts",
+    ),
+    _one(
+        "a redriven document is not forgiven",
+        "stores.memory.decisions:Decisions.redrive",
+        "**FORGIVEN)",
+        '**FORGIVEN | {"attempts": row.attempts})',
+    ),
+    _one(
+        "a cancel has no line in the journal",
+        "stores.memory.decisions:Decisions.cancel",
+        'self._decided(row, ended, "cancel", who=who, now=now, detail={"reason": reason})',
+        "pass",
+    ),
+    _one(
+        "a pause never ends by itself",
+        "stores.memory.upkeep:Upkeep.wake",
+        "and row.due_at <= now]",
+        "and row.due_at < row.submitted_at]",
+    ),
+    _one(
+        "nobody decides when the time of a gate is over",
+        "stores.memory.stories:Stories.undecided",
+        "row.due_at <= now]",
+        "row.due_at < row.submitted_at]",
+    ),
+    _one(
+        "a gate is decided before its time",
+        "stores.memory.stories:Stories.undecided",
+        "and row.due_at <= now]",
+        "]",
+    ),
+    _one("a pause ends before its time", "stores.memory.upkeep:Upkeep.wake", "and row.due_at <= now]", "]"),
     _one(
         "time passes gates",
         "stores.memory.upkeep:Upkeep.wake",
@@ -324,6 +439,16 @@ MUTANTS: tuple[Mutant, ...] = (
         "sql:claim",
         "attempts = attempts + 1",
         "attempts = attempts + 2",
+        "sqlite",
+    ),
+    _one("in SQL: suspects are claimed among others", "sql:find_due", "   and crashes < 2\n", "", "sqlite"),
+    _one("in SQL: priorities are ignored", "sql:find_due", "priority desc, ", "", "sqlite"),
+    _one("in SQL: a redriven document is not forgiven", "sql:redrive", "attempts = 0, crashes = 0,", "", "sqlite"),
+    _one(
+        "in SQL: a changed document reuses what the old one kept",
+        "sql:change_documents",
+        "reuses = null,",
+        "",
         "sqlite",
     ),
     _one("in SQL: whoever lost a document gives it back", "sql:give_back", "   and fence = :fence\n", "", "sqlite"),

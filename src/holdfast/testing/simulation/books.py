@@ -30,6 +30,7 @@ class Seen(NamedTuple):
     worker_id: int | None
     attempts: int
     crashes: int
+    priority: int
     due_at: datetime | None
     deadline_at: datetime | None
     on_hold: bool
@@ -64,8 +65,14 @@ class Books(Protocol):
     def kept(self, document_id: int, generation: int, step: str) -> list[int]:
         """Gives the places at which a step kept something."""
 
+    def asides(self, document_id: int, generation: int, step: str) -> dict[int, int]:
+        """Gives the places that a step set aside, with how often each was tried."""
+
     def beat_at(self, worker_id: int) -> datetime:
         """Tells when a worker was heard last."""
+
+    def close(self) -> None:
+        """Closes them: nobody looks any more."""
 
 
 class MemoryBooks:
@@ -102,6 +109,7 @@ class MemoryBooks:
             row.worker_id,
             row.attempts,
             row.crashes,
+            row.priority,
             row.due_at,
             row.deadline_at,
             row.error == "OnHold",
@@ -126,12 +134,20 @@ class MemoryBooks:
         return [line.verb for line in self._store._tables.journals[document_id].values()]
 
     def kept(self, document_id: int, generation: int, step: str) -> list[int]:
-        tables = self._store._tables
-        number = next(row.id for row in tables.steps.values() if row.name == step)
-        return sorted(tables.items[document_id, generation, number])
+        return sorted(self._store._tables.items[document_id, generation, self._number(step)])
+
+    def asides(self, document_id: int, generation: int, step: str) -> dict[int, int]:
+        found = self._store._tables.asides[document_id, generation, self._number(step)]
+        return {place: aside.tries for place, aside in found.items()}
+
+    def _number(self, step: str) -> int:
+        return next(row.id for row in self._store._tables.steps.values() if row.name == step)
 
     def beat_at(self, worker_id: int) -> datetime:
         return self._store._tables.workers[worker_id].beat_at
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
 
 class SqliteBooks:
@@ -171,20 +187,31 @@ class SqliteBooks:
         ((number,),) = self._all("select id from hf_step where name = ?", step)
         return [place for place, _ in self._store.read(document_id, generation, number, -1, 1000)]
 
+    def asides(self, document_id: int, generation: int, step: str) -> dict[int, int]:
+        return dict(self._all(_ASIDES, document_id, generation, step))
+
     def beat_at(self, worker_id: int) -> datetime:
         return moment(self._all("select beat_at from hf_worker where id = ?", worker_id)[0][0])
+
+    def close(self) -> None:
+        self._store.close()
 
 
 _DOCUMENTS = """
 select d.id, d.key, d.payload, d.state, d.generation, s.name, d.cursor, d.moves, d.fence, d.worker_id, d.attempts,
-  d.crashes, d.due_at, d.deadline_at, d.error = 'OnHold', d.reuses
+  d.crashes, d.priority, d.due_at, d.deadline_at, d.error = 'OnHold', d.reuses
 from hf_document d left join hf_step s on s.id = d.step_id order by d.id
+"""
+
+_ASIDES = """
+select a.position, a.tries from hf_aside a join hf_step s on s.id = a.step_id
+where a.document_id = ? and a.generation = ? and s.name = ?
 """
 
 
 def _seen(row: tuple[Any, ...]) -> Seen:
     number, key, payload, state, generation, step, cursor, *rest = row
-    moves, fence, worker_id, attempts, crashes, due_at, deadline_at, on_hold, reuses = rest
+    moves, fence, worker_id, attempts, crashes, priority, due_at, deadline_at, on_hold, reuses = rest
     content = decode_json(payload)
     return Seen(
         number,
@@ -200,6 +227,7 @@ def _seen(row: tuple[Any, ...]) -> Seen:
         worker_id,
         attempts,
         crashes,
+        priority,
         None if due_at is None else moment(due_at),
         None if deadline_at is None else moment(deadline_at),
         bool(on_hold),

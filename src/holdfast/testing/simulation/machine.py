@@ -40,6 +40,11 @@ class Process:
         self.frozen_until = 0.0
         self.threads: list[Thread] = []
 
+    @property
+    def is_somebody(self) -> bool:
+        """Whether it is no process at all, but a person."""
+        return not self.pid
+
     def __repr__(self) -> str:
         return self.name
 

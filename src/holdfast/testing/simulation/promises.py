@@ -12,9 +12,12 @@ from datetime import timedelta
 from typing import Any
 
 from holdfast.testing.simulation.books import Books, Seen, Wrote
+from holdfast.testing.simulation.counts import miscounted
 from holdfast.testing.simulation.machine import Machine, Process
-from holdfast.testing.simulation.stage import ATTEMPTS, CRASHES, LIMIT, ORDER, UNKEPT, places
+from holdfast.testing.simulation.places import aside, covered, newly_done, rank
+from holdfast.testing.simulation.stage import ATTEMPTS, CRASHES, GATES, LIMIT, OVER, UNKEPT
 from holdfast.testing.simulation.stores import Call
+from holdfast.testing.simulation.verifying import VERIFIED, Verifying
 
 MOVES = ("commit", "exchange")
 CLAIM = ("claim", "claim_suspect", "exchange")
@@ -35,6 +38,10 @@ TURNS: dict[tuple[str, str], tuple[str, ...]] = {
     ("dead", "waiting"): ("redrive",),
 }
 """Which verbs turn documents from one state into another, without a new generation."""
+TOLD = ("cancel", "pause", "reclaim", "redrive", "reject", "resume", "wake")
+"""The verbs that write a line of their own name into the journal."""
+TAKEN = ("waiting", "running")
+"""What a document was, and is, that was claimed."""
 SUSPECT = 2
 LEASE = timedelta(seconds=2.4)
 
@@ -56,11 +63,14 @@ class Promises:
         self._holders: dict[int, Process] = {}
         self._failures: Counter[int] = Counter()
         self._losses: Counter[int] = Counter()
+        self._verifying = Verifying()
         self.acknowledged: set[str] = set()
-        self.given_up: dict[tuple[str, int], set[int]] = {}
-        """The lines that were set aside for good, by key and version."""
+        self.given_up: dict[tuple[str, int, str], set[int]] = {}
+        """The items that were set aside for good, by key, version and step."""
         self.hands_differ = False
         """Whether a worker may hold, by the books, what it never heard of."""
+        self.clocks_differ = False
+        """Whether the clock of any process was ever wrong."""
         self.all_rest = False
         """Whether nobody has anything to do until something happens."""
         self.states: set[int] = set()
@@ -76,6 +86,10 @@ class Promises:
         """Notes that a promise was broken. Only the first is told: what follows may follow from it."""
         self.broken = self.broken or Violation(broken)
 
+    def _say_if(self, broken: str) -> None:
+        if broken:
+            self.say(broken)
+
     def holding(self, process: Process, key: str) -> tuple[str, int] | None:
         """Answers under which fence a process holds a document; None when it is another's."""
         held = [seen for seen in self._before.values() if seen.key == key and seen.state == "running"]
@@ -85,6 +99,11 @@ class Promises:
         """Answers whether a process holds this generation of a document."""
         held = self.holding(process, key)
         return any((seen.key, seen.fence) == held and seen.generation == generation for seen in self.seen)
+
+    def asked(self, process: Process, key: str, *, is_there: bool) -> None:
+        """Learns that the holder of a document asked whether its work is there, and what it heard."""
+        if held := self.holding(process, key):
+            self._verifying.heard(held, is_there=is_there)
 
     def inside(self, step: str, bodies: Sequence[tuple[Process, tuple[str, int] | None]]) -> None:
         """Looks at the bodies that run in a step that only so many may be in; what was lost since does not count."""
@@ -117,10 +136,10 @@ class Promises:
         changed = [(before.get(number), seen) for number, seen in now.items() if before.get(number) is not seen]
         self._before = now
         if changed:
-            self.all_rest = all(seen.state not in ("waiting", "running") for seen in now.values())
+            self.all_rest = all(_rests(seen) for seen in now.values())
             self.states.add(hash(tuple([_state(seen) for seen in now.values()])))
-        if len(before) > len(now):
-            self.say(f"{before.keys() - now.keys()} disappeared")
+        if gone := before.keys() - now.keys():
+            self.say(f"{gone} disappeared")
         if (expected := self._books.expected()) != len(now):
             self.say(f"{expected} documents are expected and {len(now)} are there")
         self._look_at_effects(verb, changed, wrote)
@@ -129,8 +148,10 @@ class Promises:
                 self._may_begin(verb, seen)
             else:
                 self._look_at(call, was, seen)
-        if verb in CLAIM and not self.hands_differ:
-            self._suspects_are_alone(now)
+        if verb in CLAIM:
+            self._the_first_come_first(call, changed)
+            if not self.hands_differ:
+                self._suspects_are_alone(now)
 
     def _may_begin(self, verb: str, seen: Seen) -> None:
         if verb != "submit" or (seen.state, seen.moves, seen.generation, seen.cursor) != ("waiting", 0, 0, None):
@@ -140,8 +161,6 @@ class Promises:
         verb = call.verb if call else ""
         if now.fence < was.fence or now.moves < was.moves or now.generation < was.generation:
             self.say(f"{verb} took back fence, moves or generation: {was} became {now}")
-        if now.state == "running" and now.attempts < 1:
-            self.say(f"{verb} let {now.key} run without counting the attempt")
         if now.generation > was.generation:
             self._began_anew(verb, was, now)
         elif (was.step, was.cursor) != (now.step, now.cursor):
@@ -150,6 +169,7 @@ class Promises:
             self._turned(call, verb, was, now)
         if now.state == "running" and (was.state != "running" or was.worker_id != now.worker_id):
             self._claimed(verb, was, now)
+        self._say_if(miscounted(call, was, now, got_on=was.step != now.step or bool(newly_done(was, now))))
 
     # effects
 
@@ -157,7 +177,7 @@ class Promises:
         due: dict[tuple[Any, ...], Seen] = {}
         for was, now in changed:
             if was is not None and verb in MOVES and was.generation == now.generation:
-                due |= {(now.key, now.generation, step, place): now for step, place in _newly_done(was, now)}
+                due |= {(now.key, now.generation, step, place): now for step, place in newly_done(was, now)}
         for row in wrote:
             place = row[:4]
             if place in self._effects:
@@ -183,30 +203,52 @@ class Promises:
         if was.step is None:
             self.say(f"{verb} moved {was.key}, which was done, without a new generation")
             return
-        if verb == "resume" and was.step == "look" and not was.on_hold and _rank(now.step) > _rank("look"):
+        if verb == "resume" and was.step in GATES and not was.on_hold and rank(now.step) > rank(was.step):
+            self._decided(call, was)
             return
         if verb not in MOVES:
             self.say(f"{verb or 'nobody'} moved {was.key} from {was.step} {was.cursor} to {now.step} {now.cursor}")
             return
-        if _rank(now.step) < _rank(was.step):
+        if rank(now.step) < rank(was.step):
             self.say(f"{was.key} went back from {was.step} to {now.step}")
-        elif now.step == was.step and not _covered(was) <= _covered(now):
+        elif now.step == was.step and not covered(was) <= covered(now):
             self.say(f"{was.key} went back inside {was.step}, from {was.cursor} to {now.cursor}")
-        elif was.step == "look":
+        elif was.step in GATES:
             self.say(f"{was.key} went past its gate, and nobody decided")
         if now.moves != was.moves + 1:
             self.say(f"{was.key} made one move and counts {now.moves - was.moves}")
         self._was_the_holder(call, was)
-        if was.step == "lines" != now.step:
-            self._gave_up(was)
+        self._say_if(self._verifying.moved(was) if call and VERIFIED in call.arguments[0].step_ids else "")
+        if was.step in OVER:
+            self._set_aside(was, now)
+            if now.step != was.step:
+                self._gave_up(was)
         self._failures[was.id] = self._losses[was.id] = 0
+
+    def _decided(self, call: Call | None, was: Seen) -> None:
+        """People decide whenever they like; time decides at one gate, when it is over."""
+        assert call is not None
+        if call.process.is_somebody:
+            return
+        too_early = was.due_at is None or (was.due_at > self._now and not self.clocks_differ)
+        if was.step != "late" or too_early:
+            self.say(f"{call.process} let {was.key} past {was.step}, where somebody may decide until {was.due_at}")
 
     def _gave_up(self, was: Seen) -> None:
         """What is still set aside when the step ends was tried as often as it may be, and is not made."""
-        self.given_up[was.key, was.version] = _aside(was)
-        tries = [times for _, times in was.cursor["aside"]] if _aside(was) else []
+        assert was.step is not None
+        self.given_up[was.key, was.version, was.step] = {*aside(was)}
+        tries = [*aside(was).values()]
         if tries and min(tries) < ATTEMPTS:
             self.say(f"{was.key} went past {was.step}, and items there were tried {tries} times")
+
+    def _set_aside(self, was: Seen, now: Seen) -> None:
+        """The list of what was set aside, which people read, says what the checkpoint says."""
+        assert was.step is not None
+        ought = aside(now if now.step == was.step else was)
+        listed = self._books.asides(was.id, was.generation, was.step)
+        if listed != ought:
+            self.say(f"{was.key} has set {ought} of {was.step} aside, and {listed} is listed")
 
     def _was_the_holder(self, call: Call | None, was: Seen) -> None:
         assert call is not None
@@ -228,35 +270,53 @@ class Promises:
             self.say(f"{was.key} began anew as {now.generation}, and its journal says {told}")
         if now.cursor is not None:
             self.say(f"{was.key} began anew inside {now.step}, at {now.cursor}")
-        if verb in ("rewind", "rewind_to") and _rank(now.step) > _rank(was.step):
+        if verb in ("rewind", "rewind_to") and rank(now.step) > rank(was.step):
             self.say(f"{was.key} was rewound from {was.step} to {now.step}, which is later")
+        if verb == "rewind":
+            self._say_if(self._verifying.set_back(was))
+        else:
+            self._verifying.begins_anew(was)
         self._failures[was.id] = self._losses[was.id] = 0
 
     # states
 
     def _turned(self, call: Call | None, verb: str, was: Seen, now: Seen) -> None:
         anew = now.generation > was.generation
+        if verb in ("redrive", "resume"):
+            self._verifying.begins_anew(was)
         if verb == "redrive":
             self._failures[was.id] = self._losses[was.id] = 0
         allowed = TURNS.get((was.state, now.state), ())
         if verb not in allowed and not (anew and verb in BEGIN_ANEW):
             self.say(f"{verb or 'nobody'} turned {was.key} from {was.state} to {now.state}")
+        if verb in TOLD and self._books.journal(was.id)[-1:] != [verb]:
+            self.say(f"{verb} turned {was.key} from {was.state} to {now.state}, and its journal does not tell")
         if was.state == "running" and verb == "reclaim":
             self._taken_away(was, now)
         elif now.crashes > was.crashes and verb != "reclaim":
             self.say(f"{verb} counted a crash of {was.key}")
-        if verb == "wake" and was.step == "look" and not was.on_hold:
-            self.say(f"{was.key} was woken at its gate, and nobody decided")
-        if verb == "give_back" and now.attempts == was.attempts and now.state in ("waiting", "dead"):
-            self._failures[was.id] += 1
-        if verb == "give_back" and call is not None and was.fence not in [one.claim.fence for one in call.arguments[0]]:
-            self.say(f"{call.process} gave {was.key} back, which {self._process(was)} holds")
+        if verb == "wake":
+            self._woken(was)
+        if verb == "give_back" and call is not None:
+            self._given_back(call, was, now)
         if now.state == "dead" and verb in ("give_back", "reclaim"):
             self._died(verb, was, now)
         if self._failures[was.id] > ATTEMPTS:
             self.say(f"{was.key} failed {self._failures[was.id]} times at {was.step}, where {ATTEMPTS} are allowed")
         if now.state == "done" and (now.step is not None or was.step is None):
             self.say(f"{now.key} is done at {now.step}")
+
+    def _given_back(self, call: Call, was: Seen, now: Seen) -> None:
+        if now.attempts == was.attempts and now.state in ("waiting", "dead"):
+            self._failures[was.id] += 1
+        if was.fence not in [one.claim.fence for one in call.arguments[0]]:
+            self.say(f"{call.process} gave {was.key} back, which {self._process(was)} holds")
+
+    def _woken(self, was: Seen) -> None:
+        if was.step in GATES and not was.on_hold:
+            self.say(f"{was.key} was woken at its gate, and nobody decided")
+        if was.due_at is None or was.due_at > self._now:
+            self.say(f"{was.key} was woken before its time, which is {was.due_at}")
 
     def _taken_away(self, was: Seen, now: Seen) -> None:
         """A worker that lives, and is heard, is not robbed."""
@@ -283,12 +343,21 @@ class Promises:
             self.say(f"{now.key} was claimed, and its fence is still {now.fence}")
         if was.due_at is not None and was.due_at > self._now:
             self.say(f"{now.key} was claimed {was.due_at - self._now} before it was due")
-        if now.attempts != was.attempts + 1:
-            self.say(f"{now.key} was claimed, and its attempts went from {was.attempts} to {now.attempts}")
         if (was.step, was.cursor, was.moves) != (now.step, now.cursor, now.moves):
             self.say(f"{now.key} was claimed and moved: {was} became {now}")
         if was.crashes >= SUSPECT and verb != "claim_suspect":
             self.say(f"{now.key} crashed {was.crashes} workers and was claimed by {verb}, not alone")
+        self._verifying.taken_up(now)
+
+    def _the_first_come_first(self, call: Call | None, changed: Sequence[tuple[Seen | None, Seen]]) -> None:
+        """Of documents that were due together, priority decides which are claimed, then age."""
+        assert call is not None
+        steps = call.arguments[0].step_ids
+        left = [one for one in self.seen if one.state == "waiting" and one.step in steps]
+        for was in [was for was, now in changed if was is not None and (was.state, now.state) == TAKEN]:
+            for one in [one for one in left if (one.crashes < SUSPECT) == (was.crashes < SUSPECT)]:
+                if one.due_at and was.due_at and one.due_at <= was.due_at and _turn(one) < _turn(was):
+                    self.say(f"{was.key} was claimed before {one.key}, whose turn it was: {one}")
 
     def _suspects_are_alone(self, now: dict[int, Seen]) -> None:
         hands = Counter(seen.worker_id for seen in now.values() if seen.state == "running")
@@ -300,38 +369,17 @@ class Promises:
         return self._holders.get(seen.worker_id or 0)
 
 
+def _rests(seen: Seen) -> bool:
+    """Answers whether nothing becomes of a document until somebody decides. One that sleeps wakes by itself."""
+    sleeps = seen.state == "paused" and (seen.due_at is not None or (seen.step == "late" and not seen.on_hold))
+    return not sleeps and seen.state not in ("waiting", "running")
+
+
+def _turn(seen: Seen) -> tuple[Any, ...]:
+    return -seen.priority, seen.due_at, seen.id
+
+
 def _state(seen: Seen) -> tuple[Any, ...]:
     """Gives what makes one state of a document differ from another, whatever the numbers are."""
     place = (seen.state, seen.step, str(seen.cursor), min(seen.generation, 3))
     return (*place, seen.attempts, seen.crashes, seen.on_hold, seen.due_at is None)
-
-
-def _rank(step: str | None) -> int:
-    return len(ORDER) if step is None else ORDER.index(step)
-
-
-def _done(seen: Seen) -> set[int]:
-    """Gives the places that a checkpoint says are done, inside its step."""
-    cursor = seen.cursor
-    if not isinstance(cursor, dict):
-        return set(range(cursor or 0))
-    spans = [range(cursor["next"]), *(range(*span) for span in cursor.get("done", ()))]
-    return {place for span in spans for place in span} - _aside(seen)
-
-
-def _aside(seen: Seen) -> set[int]:
-    """Gives the places that could not be done, and were set aside."""
-    return {place for place, _ in seen.cursor.get("aside", ())} if isinstance(seen.cursor, dict) else set()
-
-
-def _covered(seen: Seen) -> set[int]:
-    return _done(seen) | _aside(seen)
-
-
-def _newly_done(was: Seen, now: Seen) -> list[tuple[str, int]]:
-    """Gives the places of its step that a document did in one move."""
-    if was.step is None or (was.step, was.cursor) == (now.step, now.cursor):
-        return []
-    every = {*places(was.step, was.pages)} - _aside(was)
-    done = _done(now) if now.step == was.step else every
-    return [(was.step, place) for place in sorted(done - _done(was))]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -20,7 +20,7 @@ from holdfast.core.model import NewDocument
 
 TABLE = "create table sim_effect (key text, generation integer, step text, place integer, value text)"
 
-ORDER = ("pages", "lines", "notes", "look", "total", "after")
+ORDER = ("pages", "lines", "pairs", "notes", "look", "late", "total", "after")
 """Every step that any of the pipelines has. None has them in another order."""
 
 SHAPES: tuple[tuple[str, ...], ...] = (
@@ -32,7 +32,13 @@ SHAPES: tuple[tuple[str, ...], ...] = (
     ("pages", "notes", "total"),
     ("pages", "look", "total"),
     ("pages", "lines", "look", "total"),
+    ("pages", "pairs", "total"),
+    ("pages", "late", "total"),
 )
+GATES = ("look", "late")
+"""The steps at which somebody decides; at the second one time does, when nobody did."""
+OVER = ("lines", "pairs")
+"""The steps over items, which set single ones aside."""
 CHANGES: tuple[tuple[str, ...], ...] = (("after",), ("notes",), ("look",), ("notes", "after"))
 """What a later version may have besides."""
 
@@ -41,10 +47,16 @@ CRASHES = 3
 RETRY = Retry(attempts=ATTEMPTS, crashes=CRASHES, base=timedelta(seconds=0.3), factor=2.0, jitter=0.0)
 TIMEOUT = timedelta(seconds=2)
 LIMIT = 1
+NAP = timedelta(seconds=3)
+"""How long a document sleeps, and how long somebody has to decide."""
 
-TEMPERS = ("fine", "slow", "fails", "poison", "kills", "killer", "later", "asks", "gone", "spoilt", "stuck", "rejected")
-"""How a document behaves at one of its places. Those that are no `CURABLE` never end well."""
+TEMPERS = (
+    *("fine", "slow", "fails", "poison", "kills", "killer", "later", "asks", "gone", "spoilt", "stuck", "rejected"),
+    "naps",
+)
+"""How a document behaves at one of its places."""
 INCURABLE = ("poison", "killer", "rejected")
+"""The tempers that never end well."""
 
 Value = tuple[str, int, str, int]
 """Key, version of the content, step and place."""
@@ -69,14 +81,18 @@ class Stage:
     def __init__(
         self,
         *,
+        clock: Callable[[], datetime],
         wait: Callable[[float], None],
+        asked: Callable[..., None],
         die: Callable[[], None],
         tell: Callable[[str], None],
         misread: Callable[[Document, str], None],
         made: Callable[[str, int, str, int], list[int]],
         inside: Callable[[Document, str], AbstractContextManager[None]],
     ) -> None:
+        self.clock = clock
         self.wait = wait
+        self.asked = asked
         self.die = die
         self.tell = tell
         self.misread = misread
@@ -84,13 +100,13 @@ class Stage:
         self.inside = inside
         self.tempers: dict[tuple[str, int], Temper] = {}
         self.acted: Counter[tuple[str, int]] = Counter()
-        self.verified_false: set[tuple[str, int]] = set()
+        self.missed: Counter[tuple[str, int]] = Counter()
 
     def act(self, doc: Document, step: str, place: int) -> None:
         """Lets a document do what its temper says."""
         who = (doc.key, doc.payload["version"])
         temper = self.tempers.get(who)
-        if temper is None or (temper.step, temper.place) != (step, place) or temper.kind in ("fine", "gone", "spoilt"):
+        if temper is None or (temper.step, temper.place) != (step, place) or temper.kind in ("fine", "spoilt"):
             return
         self.acted[who] += 1
         if temper.kind not in INCURABLE and self.acted[who] > temper.times:
@@ -99,13 +115,13 @@ class Stage:
         _DO[temper.kind](self)
 
     def is_there(self, doc: Document) -> bool:
-        """Answers whether the work of `pages` is still there: of some it is gone once."""
+        """Answers whether the work of `pages` is still there: of some it is gone, once or twice."""
         who = (doc.key, doc.payload["version"])
         temper = self.tempers.get(who)
-        if temper is None or temper.kind != "gone" or who in self.verified_false:
-            return True
-        self.verified_false.add(who)
-        return False
+        is_there = temper is None or temper.kind != "gone" or self.missed[who] >= temper.times
+        self.missed[who] += not is_there
+        self.asked(doc, is_there=is_there)
+        return is_there
 
     def write(self, tx: Tx, doc: Document, values: list[Value]) -> None:
         """Writes down what a step made. Of some it cannot be written once."""
@@ -132,6 +148,10 @@ def _ask(_: Stage) -> None:
     raise Pause("is this right?")
 
 
+def _nap(stage: Stage) -> None:
+    raise Pause("wait until then", until=stage.clock() + NAP)
+
+
 def _reject(_: Stage) -> None:
     raise Reject("nobody can read this")
 
@@ -144,7 +164,9 @@ _DO: dict[str, Callable[[Stage], None]] = {
     "kills": lambda stage: stage.die(),
     "killer": lambda stage: stage.die(),
     "later": _later,
+    "gone": _later,  # so that somebody takes it up in the middle, and asks
     "asks": _ask,
+    "naps": _nap,
     "rejected": _reject,
 }
 
@@ -168,9 +190,9 @@ UNKEPT = ("notes",)
 
 def places(step: str, pages: int) -> range:
     """Gives the places at which a step makes something."""
-    if step == "look":
+    if step in GATES:
         return range(0)
-    return range(pages) if step in ("pages", "lines") else range(1)
+    return range(pages) if step in ("pages", *OVER) else range(1)
 
 
 @cache
@@ -196,7 +218,7 @@ def _check(doc: Document, step: str, got: list[Any]) -> None:
 
 
 def _pages(pipeline: Pipeline, _: dict[str, Any]) -> Any:
-    @pipeline.step(retry=RETRY, commit_every=1)
+    @pipeline.step(retry=RETRY, commit_every=2)
     def pages(doc: Document, cursor: int | None = None) -> Iterator[Any]:
         for place in range(cursor or 0, doc.payload["pages"]):
             _stage.act(doc, "pages", place)
@@ -229,11 +251,25 @@ def _lines(pipeline: Pipeline, made: dict[str, Any]) -> Any:
     return lines
 
 
+def _pairs(pipeline: Pipeline, made: dict[str, Any]) -> Any:
+    @pipeline.step(over=made["pages"], size=2, parallel=2, retry=RETRY, failure_rate=1.0)
+    def pairs(doc: Document, some: list[Any]) -> Any:
+        for _, _, _, place in some:
+            _stage.act(doc, "pairs", place)
+        return [_value(doc, "pairs", place) for _, _, _, place in some]
+
+    @pairs.effect
+    def write(tx: Tx, doc: Document, values: list[Value]) -> None:
+        _stage.write(tx, doc, values)
+
+    return pairs
+
+
 def _total(pipeline: Pipeline, made: dict[str, Any]) -> Any:
     @pipeline.step(retry=RETRY, limit=LIMIT, timeout=TIMEOUT)
     def total(doc: Document) -> Any:
         with _stage.inside(doc, "total"):
-            for step in [one for one in ("pages", "lines") if one in made]:
+            for step in [one for one in ("pages", *OVER) if one in made]:
                 _check(doc, step, list(doc.each(made[step])))
             _stage.act(doc, "total", 0)
             return _value(doc, "total", 0)
@@ -265,11 +301,17 @@ def _look(pipeline: Pipeline, _: dict[str, Any]) -> Any:
     return pipeline.gate("look")
 
 
+def _late(pipeline: Pipeline, _: dict[str, Any]) -> Any:
+    return pipeline.gate("late", within=NAP, otherwise="approve")
+
+
 _ADD: dict[str, Callable[[Pipeline, dict[str, Any]], Any]] = {
     "pages": _pages,
     "lines": _lines,
+    "pairs": _pairs,
     "notes": _simple("notes", keep=False),
     "look": _look,
+    "late": _late,
     "total": _total,
     "after": _simple("after", keep=True),
 }

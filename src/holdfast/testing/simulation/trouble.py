@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from sqlite3 import IntegrityError
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ SHOWN = 8
 SKEWS = (0.0, 2.0, -2.0, 4.0)
 FROZEN = (0.5, 1.3, 2.5)
 """How long a process stands still, in leases."""
+HOLDS = (0.0, 1.0, 5.0)
+"""For how many seconds somebody puts documents on hold; 0 is until somebody resumes them."""
 
 
 class Trouble:
@@ -120,6 +123,7 @@ class Trouble:
         raise StoreGone("the connection is gone")
 
     def _set_wrong(self, thread: Thread) -> None:
+        self._world.promises.clocks_differ = True
         thread.process.skew = SKEWS[self._choices.one_of(len(SKEWS))]
 
     def _stop(self, thread: Thread) -> None:
@@ -159,9 +163,10 @@ class Trouble:
             self._world.store.cancel(numbers, who="somebody", reason="no longer needed")
 
     def _pause(self, _: Thread) -> None:
-        numbers = self._numbers()
+        numbers, seconds = self._numbers(), HOLDS[self._choices.one_of(len(HOLDS))]
         with self._world.as_people():
-            self._world.store.pause(numbers, who="somebody", reason="wait a moment")
+            until = self._world.machine.clock() + timedelta(seconds=seconds) if seconds else None
+            self._world.store.pause(numbers, who="somebody", reason="wait a moment", until=until)
 
     def _resume(self, _: Thread) -> None:
         numbers = self._numbers()

@@ -26,6 +26,7 @@ from holdfast.testing.simulation.machine import Machine, Process, Stuck, Thread
 from holdfast.testing.simulation.promises import LEASE, Promises
 from holdfast.testing.simulation.stage import (
     INCURABLE,
+    OVER,
     SHAPES,
     TABLE,
     TEMPERS,
@@ -72,11 +73,14 @@ class World:
         self.people = Thread(Process("somebody", pid=0, host=""), "", 0)
         self._story = story
         self.store = self._open(file)
-        self.promises = Promises(self.machine, self._books(), is_incurable=self._is_incurable)
+        self.books = self._open_books()
+        self.promises = Promises(self.machine, self.books, is_incurable=self._is_incurable)
         self.store.watch.enlisted = self.promises.enlisted
         self.store.watch.look = self.promises.look
         self.stage = Stage(
+            clock=self.machine.clock,
             wait=self.machine.sleep,
+            asked=self._asked,
             die=self._die,
             tell=self.tell,
             misread=self._misread,
@@ -93,7 +97,7 @@ class World:
     def _open(self, file: Path | None) -> Watched:
         return WatchedMemory(self.machine) if file is None else WatchedSqlite(self.machine, file)
 
-    def _books(self) -> Books:
+    def _open_books(self) -> Books:
         if isinstance(self.store, WatchedMemory):
             return MemoryBooks(self.store)
         return SqliteBooks(SqliteStore(self.store.url))
@@ -120,6 +124,7 @@ class World:
                 self.machine.kill(process)
             self.store.watch.delivered.clear()  # moves lead to the store, and no collector looks into them
             self.store.close()
+            self.books.close()
         broken = str(self.promises.broken or "")
         return Outcome(self.choices.taken, broken, self.machine.turns, self.trouble.counts, self.promises.states)
 
@@ -185,13 +190,16 @@ class World:
         if seen.state != "done":
             self.promises.say(f"in peace {seen.key} came to its end as {seen.state}: {seen}")
             return
-        for step in [one for one in self.steps if one in ("pages", "lines", "total")]:
+        for step in [one for one in self.steps if one in ("pages", *OVER, "total")]:
             number = self.plan.step_ids[step]
             kept = self.store.read(seen.id, seen.reuses.get(number, seen.generation), number, -1, 1000)
             at = self._made(seen.key, seen.version, step, seen.pages)
             made = [[seen.key, seen.version, step, place] for place in at]
             if [decode_json(str(value)) for _, value in kept] != made:
                 self.promises.say(f"{seen.key} is done, and {step} kept {kept} for it, not {made}")
+            for generation in {*range(seen.generation)} - {seen.reuses.get(number)}:
+                if self.store.read(seen.id, generation, number, -1, 1000):
+                    self.promises.say(f"{seen.key} is done, and {step} of its generation {generation} is still there")
 
     # what people and machines do
 
@@ -272,9 +280,14 @@ class World:
         finally:
             self._bodies.remove(body)
 
+    def _asked(self, doc: Document, *, is_there: bool) -> None:
+        current = self.machine.current
+        assert current is not None
+        self.promises.asked(current.process, doc.key, is_there=is_there)
+
     def _made(self, key: str, version: int, step: str, pages: int) -> list[int]:
         """Gives the places at which a step must have made something: all, but for what was given up."""
-        given_up = self.promises.given_up.get((key, version), ()) if step == "lines" else ()
+        given_up = self.promises.given_up.get((key, version, step), ())
         return [place for place in places(step, pages) if place not in given_up]
 
     def _is_incurable(self, seen: Seen) -> bool:
