@@ -2,6 +2,9 @@
 
     HOLDFAST_PERF=... PERF_HOME=... python bench/peer_rag.py W5 --n 2000
 
+One process more than there are cores, of one thread each: while one writes, the others compute. PROCESSES= is another
+number of them.
+
 What a user gets: extraction in children, checkpoints for every page, full text beside the vectors. Each text is split
 by the harness's splitter and embedded by its embedder; the harness counts what is embedded, and kills it at half.
 """
@@ -48,7 +51,7 @@ def ingest(ctx: Any) -> None:
 
     with holdfast.open(f"sqlite:///{ctx.dir}/holdfast.db") as store:
         library = rag.Library(store, embedder=Cheap(), split=split)
-        library.ingest(str(ctx.dir / "corpus"), threads=2, processes=int(os.environ.get("PROCESSES", "2")))
+        library.ingest(str(ctx.dir / "corpus"), threads=1, processes=int(os.environ.get("PROCESSES", "3")))
 
 
 def count(ctx: Any) -> int:
