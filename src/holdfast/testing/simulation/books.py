@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from holdfast.core.codec import decode_json
+from holdfast.core.decisions import AT_A_GATE
 from holdfast.core.model import State
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.memory.tables import DocumentRow
@@ -34,6 +35,8 @@ class Seen(NamedTuple):
     due_at: datetime | None
     deadline_at: datetime | None
     on_hold: bool
+    at_gate: bool
+    """Whether it is parked because it came to a gate, and for no other reason."""
     reuses: dict[int, int]
 
 
@@ -113,6 +116,7 @@ class MemoryBooks:
             row.due_at,
             row.deadline_at,
             row.error == "OnHold",
+            row.reason.startswith(AT_A_GATE),
             row.reuses or {},
         )
 
@@ -199,7 +203,7 @@ class SqliteBooks:
 
 _DOCUMENTS = """
 select d.id, d.key, d.payload, d.state, d.generation, s.name, d.cursor, d.moves, d.fence, d.worker_id, d.attempts,
-  d.crashes, d.priority, d.due_at, d.deadline_at, d.error = 'OnHold', d.reuses
+  d.crashes, d.priority, d.due_at, d.deadline_at, d.error = 'OnHold', d.reason, d.reuses
 from hf_document d left join hf_step s on s.id = d.step_id order by d.id
 """
 
@@ -211,7 +215,7 @@ where a.document_id = ? and a.generation = ? and s.name = ?
 
 def _seen(row: tuple[Any, ...]) -> Seen:
     number, key, payload, state, generation, step, cursor, *rest = row
-    moves, fence, worker_id, attempts, crashes, priority, due_at, deadline_at, on_hold, reuses = rest
+    moves, fence, worker_id, attempts, crashes, priority, due_at, deadline_at, on_hold, reason, reuses = rest
     content = decode_json(payload)
     return Seen(
         number,
@@ -231,5 +235,6 @@ def _seen(row: tuple[Any, ...]) -> Seen:
         None if due_at is None else moment(due_at),
         None if deadline_at is None else moment(deadline_at),
         bool(on_hold),
+        reason.startswith(AT_A_GATE),
         {int(one): made for one, made in decode_json(reuses or "{}").items()},
     )

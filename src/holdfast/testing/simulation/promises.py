@@ -371,7 +371,9 @@ class Promises:
 
 def _rests(seen: Seen) -> bool:
     """Answers whether nothing becomes of a document until somebody decides. One that sleeps wakes by itself."""
-    sleeps = seen.state == "paused" and (seen.due_at is not None or (seen.step == "late" and not seen.on_hold))
+    sleeps = seen.state == "paused" and (
+        seen.due_at is not None or (seen.step == "late" and seen.at_gate and not seen.on_hold)
+    )
     return not sleeps and seen.state not in ("waiting", "running")
 
 
