@@ -57,6 +57,11 @@ class Parts(Struct, frozen=True, kw_only=True):
     tally: Tally = field(default_factory=Tally)
 
 
+INNOCENT = 30
+"""How many dead workers a document survives in steps that do nothing with a file but count and embed its text: hardly
+ever was it the text, and a machine that is killed again and again must not cost documents."""
+
+
 def document_search(collection: Collection, parts: Parts) -> Pipeline:
     """Puts the pipeline of a collection together."""
     settings = collection.settings
@@ -91,7 +96,7 @@ def _extract(pipeline: Pipeline, parts: Parts, reader: str) -> AnyStep:
 def _chunk(pipeline: Pipeline, parts: Parts, read: AnyStep, pages: AnyStep, splitting: Any) -> AnyStep:
     index, split = parts.index, parts.split or splitting.split
 
-    @pipeline.step(settings=asdict(splitting))
+    @pipeline.step(settings=asdict(splitting), retry=Retry(crashes=INNOCENT))
     def chunk(doc: Document, cursor: int = 0) -> Iterator[Chunk]:
         kind = _first(doc, read).kind if pages is not read else ""
         yield from _after(cursor, marking_the_last(chunks_of(pages_of(doc, pages), split, kind=kind)))
@@ -120,8 +125,9 @@ def _after(count: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
 def _embed(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) -> None:
     embedder, index = parts.embedder, parts.index
     model = {"model": embedder.name}
+    retry = Retry(attempts=5, crashes=INNOCENT)
     step = pipeline.step(
-        over=chunks, size=embedder.window, parallel=2, keep=False, name="embed", settings=model, retry=Retry(attempts=5)
+        over=chunks, size=embedder.window, parallel=2, keep=False, name="embed", settings=model, retry=retry
     )
 
     def split_off(doc: Document, some: Sequence[Chunk]) -> tuple[list[bytes], dict[bytes, str]]:
@@ -165,7 +171,7 @@ def _in_halves(vectors: Any) -> Any:
 def _index(pipeline: Pipeline, parts: Parts, read: AnyStep, chunks: AnyStep) -> None:
     index, embedder = parts.index, parts.embedder
 
-    @pipeline.step(name="index")
+    @pipeline.step(name="index", retry=Retry(crashes=INNOCENT))
     def publish(doc: Document) -> int:
         if parts.submit is not None:
             attached = _first(doc, read).attachments
