@@ -9,6 +9,7 @@ import pytest
 import holdfast
 from holdfast.core.model import State
 from holdfast.core.orphans import GRACE, Strategy
+from holdfast.core.retry import Retry
 from holdfast.engine import orphans
 from holdfast.engine.caretaker import CROWD, INNOCENT, Caretaker
 from holdfast.engine.hosts import born, this_host
@@ -73,10 +74,29 @@ def test_a_document_whose_body_runs_in_a_child_is_hardly_ever_convicted_for_dead
     states = []
     for number in range(3 * INNOCENT):
         victim = desk.enlist(f"w{number}")
-        assert desk.claim(worker=victim) or desk.store.claim_suspect(desk.plan, victim), "it is due at once"
+        desk.clock.advance(timedelta(minutes=5))
+        assert desk.claim(worker=victim) or desk.store.claim_suspect(desk.plan, victim)
         desk.clock.advance(timedelta(minutes=1))
         states += [here.state for here in caretaker.look_after(desk.enlist("cat"), [])]
     assert states == ["waiting"] * (3 * INNOCENT - 1) + ["dead"]
+
+
+def test_a_document_that_is_hit_by_every_kill_lets_others_go_first_and_longer_each_time(desk: Desk):
+    pipeline = holdfast.Pipeline("p")
+    pipeline.step(name="extract", runs_in="process", retry=Retry(jitter=0))(lambda doc: None)
+    desk.submit("a")
+    caretaker = Caretaker(pipeline, desk.store, desk.plan, say=lambda _: None)
+    waits = []
+    for number in range(5):
+        victim = desk.enlist(f"w{number}")
+        assert desk.claim(worker=victim) or desk.store.claim_suspect(desk.plan, victim)
+        desk.clock.advance(timedelta(minutes=1))
+        (reclaimed,) = caretaker.look_after(desk.enlist("cat"), [])
+        assert reclaimed.due_at is not None
+        wait = max(reclaimed.due_at - desk.clock(), timedelta(0))
+        waits.append(wait.total_seconds())
+        desk.clock.advance(wait)
+    assert waits == [0, 1, 2, 4, 8]
 
 
 def test_a_report_counts_orphans_that_were_kept_for_a_person(desk: Desk):

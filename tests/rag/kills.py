@@ -31,6 +31,9 @@ from holdfast.pipelines.rag.model import Page
 from holdfast.pipelines.rag.reading import LocalReader
 
 PATIENCE = 600.0
+BEGUN = "begun"
+MOMENT = 0.2
+"""A process is killed when it has given some pages more, and at most so many seconds have passed since."""
 CONTENT = """
 select d.source, d.key, d.kind, d.title, c.position, c.page, c.start, c.stop, w.text, hex(v.vector)
   from rag_document d
@@ -79,6 +82,7 @@ def ingest(folder: Path, state: Path) -> None:
     """Ingests until all is done: what the killed processes run."""
     with holdfast.open(f"sqlite:///{state}/rag.db") as store:
         library = rag.Library(store, settings=rag.Settings(embedder="hash:64"), reader=Noting(str(state / "pages")))
+        print(BEGUN, flush=True)
         library.ingest(str(folder), threads=4, lease=timedelta(seconds=2))
 
 
@@ -87,26 +91,20 @@ def kill_again_and_again(folder: Path, *, kills: int, seed: int) -> Findings:
     chance = Random(seed)
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         calm, killed = Path(one), Path(other)
-        began = time.monotonic()
         _run(folder, calm).wait(PATIENCE)
-        lasted = time.monotonic() - began
+        most = max(len(_committed(calm)) // (2 * kills), 1)
         again: list[str] = []
-        done = 0
-        while done < kills:
+        done, ended = 0, False
+        while done < kills and not ended:
+            before, seen = _committed(killed), _noted(killed)
             process = _run(folder, killed)
-            before = _committed(killed)
-            seen = _noted(killed)
-            try:
-                process.wait(chance.uniform(0.3, 0.3 + 2 * lasted / kills))
-                ended = True
-            except subprocess.TimeoutExpired:
+            _wait_for(len(seen) + chance.randint(0, most), killed, process)
+            ended = _has_ended(process, within=chance.uniform(0, MOMENT))
+            if not ended:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
-                ended = False
                 done += 1
             again += [page for page in _noted(killed)[len(seen) :] if page in before]
-            if ended:
-                break
         before, seen = _committed(killed), _noted(killed)
         _run(folder, killed).wait(PATIENCE)
         noted = _noted(killed)
@@ -124,7 +122,27 @@ def kill_again_and_again(folder: Path, *, kills: int, seed: int) -> Findings:
 
 
 def _run(folder: Path, state: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "tests.rag.kills", str(folder), "--state", str(state)])
+    """Starts a process, and answers when it has begun to work: a kill before that would undo nothing."""
+    command = [sys.executable, "-m", "tests.rag.kills", str(folder), "--state", str(state)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout as said:
+        assert said.readline().decode().strip() == BEGUN
+    return process
+
+
+def _wait_for(pages: int, state: Path, process: subprocess.Popen[bytes]) -> None:
+    patient_until = time.monotonic() + PATIENCE
+    while len(_noted(state)) < pages and not _has_ended(process, within=0.01):
+        assert time.monotonic() < patient_until
+
+
+def _has_ended(process: subprocess.Popen[bytes], *, within: float) -> bool:
+    try:
+        process.wait(within)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _committed(state: Path) -> set[str]:

@@ -116,5 +116,5 @@ class Caretaker:
         retry, isolated = options.retry, options.runs_in == "process"
         if attempts >= retry.attempts or crashes >= retry.crashes * (INNOCENT if isolated else 1):
             return "dead", timedelta(0)
-        tries = attempts if isolated else max(attempts, crashes - 1)  # the first is most often the machine's: go on
+        tries = max(attempts, crashes - 1)  # the first crash is most often the machine's: go on at once
         return "waiting", retry.wait(tries) if tries else timedelta(0)
