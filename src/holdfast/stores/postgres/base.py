@@ -19,7 +19,8 @@ from holdfast.core.pins import repinned
 from holdfast.core.plan import Shape
 from holdfast.stores.parts import Unchanged
 from holdfast.stores.postgres.arrays import numbers, texts
-from holdfast.stores.postgres.connection import BEGIN_TO_READ, Connections, Db, Tx
+from holdfast.stores.postgres.connection import BEGIN_TO_READ, Connections, Db
+from holdfast.stores.postgres.transaction import Tx
 from holdfast.stores.protocol import Clock
 from holdfast.stores.queries import Query, load
 from holdfast.stores.rows import shapes_of

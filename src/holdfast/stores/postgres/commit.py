@@ -21,7 +21,9 @@ from holdfast.core.moves import ACCEPTED, LOST, Answer, Move
 from holdfast.stores.groups import EffectFailed, commit_in_groups, run_effect, run_effects
 from holdfast.stores.postgres.arrays import bytes_, numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import MICROSECOND, SQL, Base, plain
-from holdfast.stores.postgres.connection import ConnectionLost, Db, Tx
+from holdfast.stores.postgres.complaints import ConnectionLost
+from holdfast.stores.postgres.connection import Db
+from holdfast.stores.postgres.transaction import Tx
 from holdfast.stores.rows import BIG, ItemRow, as_blob, blob_hash, item_rows
 
 REFUSALS = (IntegrityError, DataError, RaiseException, ProgramLimitExceeded, StatementTooComplex)

@@ -1,4 +1,4 @@
-"""Connections to one PostgreSQL database: one per thread, lost ones replaced, errors in our own words.
+"""Connections to one PostgreSQL database: one per thread, lost ones replaced.
 
 Nothing here relies on a session: no prepared statements, no settings, no session locks, no listening. So it works
 behind a pooler that gives every transaction another session, such as pgbouncer.
@@ -19,24 +19,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from random import random
 from secrets import token_hex
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import (
-    DeadlockDetected,
-    InvalidParameterValue,
-    LockNotAvailable,
-    QueryCanceled,
-    SerializationFailure,
-    UndefinedColumn,
-    UndefinedTable,
-)
+from psycopg.errors import InvalidParameterValue, UndefinedColumn, UndefinedTable
 from psycopg.pq import TransactionStatus
 
-from holdfast.core.errors import BodyError, StoreError, StoreFull, StoreGone, StoreReadOnly, upgraded
-from holdfast.core.moves import refuse_to_end
+from holdfast.core.errors import BodyError, StoreError, StoreGone, upgraded
+from holdfast.stores.postgres.complaints import Collided, ConnectionLost, own_statement, why_not
 from holdfast.stores.postgres.listening import Listening
 
 Db = Connection[tuple[Any, ...]]
@@ -76,56 +68,6 @@ select pg_terminate_backend(pid, 5000)
  where application_name = %(mark)s
    and pid <> pg_backend_pid()
 """
-
-
-class ConnectionLost(StoreGone):
-    """The connection was lost while the database was asked; what it did is not known yet."""
-
-
-class Collided(StoreError):
-    """The database undid the transaction because it and another one stood in each other's way, or waited too long."""
-
-
-class Tx:
-    """The transaction that effects write through. What goes wrong with it is the store's, all else the effect's own."""
-
-    dialect: Literal["sqlite", "postgresql"] = "postgresql"
-
-    __slots__ = ("_db", "_name", "heard_at", "idle", "trouble")
-
-    def __init__(self, db: Db, name: str) -> None:
-        self._db = db
-        self._name = name
-        self.trouble: StoreError | None = None
-        self.heard_at = time.monotonic()
-        self.idle = 0.0
-        """For how many seconds nothing was asked before the last statement. Waiting for an answer is not idling."""
-
-    def execute(self, sql: str, parameters: Any = (), /) -> Any:
-        """Runs one statement and answers psycopg's cursor."""
-        refuse_to_end(sql)
-        with self._telling():
-            return self._db.execute(sql, parameters or None)
-
-    def executemany(self, sql: str, parameters: Any, /) -> Any:
-        """Runs one statement for each of many parameters, in one round trip."""
-        refuse_to_end(sql)
-        with self._telling():
-            cursor = self._db.cursor()
-            cursor.executemany(sql, parameters)
-            return cursor
-
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
-        self.idle = time.monotonic() - self.heard_at
-        try:
-            with own_words(self._db, self._name):
-                yield
-        except StoreError as error:
-            self.trouble = error
-            raise
-        finally:
-            self.heard_at = time.monotonic()
 
 
 class Link(NamedTuple):
@@ -305,7 +247,7 @@ class Connections:
                 db = Listening.connected(options)
             except psycopg.OperationalError as error:
                 if time.monotonic() >= until or self._closed:
-                    raise StoreGone(f"{self.name} does not answer: {_why(error)}") from error
+                    raise StoreGone(f"{self.name} does not answer: {why_not(error)}") from error
                 time.sleep(pause * random())  # noqa: S311
                 pause = min(pause * 2, 2.0)
             else:
@@ -342,42 +284,6 @@ def _roll_back(db: Db) -> None:
         db.close()
 
 
-@contextmanager
-def own_words(db: Db, name: str) -> Iterator[None]:
-    """Says what the database complains about in our own words, where we have some."""
-    try:
-        yield
-    except (DeadlockDetected, SerializationFailure) as error:
-        raise Collided(f"{name}: {error}") from error
-    except psycopg.Error as error:
-        if ours := _translated(db, name, error):
-            raise ours from error
-        raise
-
-
-@contextmanager
-def own_statement(db: Db, name: str) -> Iterator[None]:
-    """Says also that a timeout ended a statement of holdfast. What ends one of an effect is the effect's own error."""
-    with own_words(db, name):
-        try:
-            yield
-        except (QueryCanceled, LockNotAvailable) as error:
-            raise Collided(
-                f"{name} ended a statement of holdfast: {_first_line(error)}. Nothing was lost. If this happens again, "
-                "raise the statement_timeout or lock_timeout of the role or the database, or look for what holds locks"
-            ) from error
-
-
-def _translated(db: Db, name: str, error: psycopg.Error) -> StoreError | None:
-    if db.closed:
-        return ConnectionLost(f"{name} does not answer any more: {_first_line(error)}")
-    if error.sqlstate == "53100":
-        return StoreFull(f"the disk under {name} is full; nothing of the last write was kept. Make room and go on")
-    if error.sqlstate == "25006":
-        return StoreReadOnly(f"{name} cannot be written: {_first_line(error)}. Check that it is the primary server")
-    return None
-
-
 def _without_password(url: str) -> str:
     try:
         parts = conninfo_to_dict(url)
@@ -389,26 +295,3 @@ def _without_password(url: str) -> str:
     user = f"{parts['user']}@" if "user" in parts else ""
     port = f":{parts['port']}" if "port" in parts else ""
     return f"postgresql://{user}{parts.get('host', '')}{port}/{parts.get('dbname', '')}"
-
-
-HINTS = {
-    "starting up": "it is being started; try again in a moment",
-    "not yet accepting": "it is being started; try again in a moment",
-    "shutting down": "it is being stopped; try again when it is up",
-    "password": "check the user and the password (in the URL, in PGPASSWORD or in ~/.pgpass)",
-    "pg_hba.conf": "the server does not let this user in from here; its pg_hba.conf says who may",
-    "role": "create the role first (createuser), or check the user in the URL",
-    "database": "create the database first (createdb), or check its name in the URL",
-    "too many": "the server has no connection to spare; raise max_connections or put pgbouncer before it",
-    "": "check that PostgreSQL runs, and the host and the port in the URL",
-}
-
-
-def _why(error: psycopg.Error) -> str:
-    said = _first_line(error)
-    words = str(error).partition("FATAL:")[2]  # what the server says, without the names of host and user before it
-    return f"{said}; {next(hint for word, hint in HINTS.items() if word in words)}"
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0].strip() or type(error).__name__

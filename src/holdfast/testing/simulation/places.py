@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.testing.simulation.books import Seen
-from holdfast.testing.simulation.stage import ORDER, places
+from holdfast.testing.simulation.shapes import ORDER, places
 
 
 def rank(step: str | None) -> int:

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from holdfast.testing.simulation.books import Books, Seen, Wrote
+from holdfast.testing.simulation.books import Books, Seen
 from holdfast.testing.simulation.counts import miscounted
+from holdfast.testing.simulation.effects import Effects
 from holdfast.testing.simulation.machine import Machine, Process
 from holdfast.testing.simulation.places import aside, covered, newly_done, rank
-from holdfast.testing.simulation.stage import ATTEMPTS, CRASHES, GATES, LIMIT, OVER, UNKEPT
+from holdfast.testing.simulation.shapes import ATTEMPTS, CRASHES, GATES, LIMIT, OVER
 from holdfast.testing.simulation.stores import Call
 from holdfast.testing.simulation.verifying import VERIFIED, Verifying
 
@@ -59,7 +60,7 @@ class Promises:
         self._is_incurable = is_incurable
         self._now = machine.clock()
         self._before: dict[int, Seen] = {}
-        self._effects: set[tuple[Any, ...]] = set()
+        self._effects = Effects(books)
         self._holders: dict[int, Process] = {}
         self._failures: Counter[int] = Counter()
         self._losses: Counter[int] = Counter()
@@ -131,7 +132,6 @@ class Promises:
         if self.broken:
             return
         before, now = self._before, self._books.documents()
-        wrote = self._books.new_effects()
         verb = call.verb if call else ""
         changed = [(before.get(number), seen) for number, seen in now.items() if before.get(number) is not seen]
         self._before = now
@@ -142,7 +142,9 @@ class Promises:
             self.say(f"{gone} disappeared")
         if (expected := self._books.expected()) != len(now):
             self.say(f"{expected} documents are expected and {len(now)} are there")
-        self._look_at_effects(verb, changed, wrote)
+        stayed = [(was, seen) for was, seen in changed if was is not None and was.generation == seen.generation]
+        for broken in self._effects.look(verb, stayed if verb in MOVES else (), self._books.new_effects()):
+            self.say(broken)
         for was, seen in changed:
             if was is None:
                 self._may_begin(verb, seen)
@@ -170,32 +172,6 @@ class Promises:
         if now.state == "running" and (was.state != "running" or was.worker_id != now.worker_id):
             self._claimed(verb, was, now)
         self._say_if(miscounted(call, was, now, got_on=was.step != now.step or bool(newly_done(was, now))))
-
-    # effects
-
-    def _look_at_effects(self, verb: str, changed: Sequence[tuple[Seen | None, Seen]], wrote: Sequence[Wrote]) -> None:
-        due: dict[tuple[Any, ...], Seen] = {}
-        for was, now in changed:
-            if was is not None and verb in MOVES and was.generation == now.generation:
-                due |= {(now.key, now.generation, step, place): now for step, place in newly_done(was, now)}
-        for row in wrote:
-            place = row[:4]
-            if place in self._effects:
-                self.say(f"the effect of {place} was written twice, the second time by {verb or 'nobody'}")
-            elif place not in due:
-                self.say(f"the effect of {place} was written by {verb or 'nobody'}, and no checkpoint says so")
-            elif row.value != f"{row.key} {due[place].version}":
-                self.say(f"the effect of {place} is {row.value!r}, and the document's version {due[place].version}")
-            self._effects.add(place)
-        lacking = due.keys() - {row[:4] for row in wrote}
-        if lacking:
-            self.say(f"the checkpoint says that {sorted(lacking)} was done, and its effect was not written")
-        for (_, generation, step, place), now in due.items():
-            if step in UNKEPT:
-                continue
-            kept = self._books.kept(now.id, generation, step)
-            if place not in kept and -1 not in kept:
-                self.say(f"the checkpoint says that {step} {place} of {now.key} was done, and nothing of it is kept")
 
     # checkpoints
 

@@ -1,4 +1,4 @@
-"""What is worked on: pipelines with every shape of body, and documents with a temper.
+"""Where bodies act: documents have a temper, and what they do is seen.
 
 A value says whose it is, of which content, from which step and which place, so a value that is out of place gives
 itself away. Effects write it down in a table without any constraint: what is written twice is there twice.
@@ -7,46 +7,19 @@ itself away. Effects write it down in a table without any constraint: what is wr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from functools import cache
-from typing import Any
+from typing import Protocol
 
 from msgspec import Struct
 
-from holdfast import Document, Pause, Pipeline, Reject, Retry, RetryLater, Tx
+from holdfast import Document, Pause, Reject, RetryLater, Tx
 from holdfast.core.model import NewDocument
 
 TABLE = "create table sim_effect (key text, generation integer, step text, place integer, value text)"
 
-ORDER = ("pages", "lines", "pairs", "notes", "look", "late", "total", "after")
-"""Every step that any of the pipelines has. None has them in another order."""
-
-SHAPES: tuple[tuple[str, ...], ...] = (
-    ("pages", "lines", "total"),
-    ("total",),
-    ("pages", "total"),
-    ("pages", "lines"),
-    ("notes", "total"),
-    ("pages", "notes", "total"),
-    ("pages", "look", "total"),
-    ("pages", "lines", "look", "total"),
-    ("pages", "pairs", "total"),
-    ("pages", "late", "total"),
-)
-GATES = ("look", "late")
-"""The steps at which somebody decides; at the second one time does, when nobody did."""
-OVER = ("lines", "pairs")
-"""The steps over items, which set single ones aside."""
-CHANGES: tuple[tuple[str, ...], ...] = (("after",), ("notes",), ("look",), ("notes", "after"))
-"""What a later version may have besides."""
-
-ATTEMPTS = 3
-CRASHES = 3
-RETRY = Retry(attempts=ATTEMPTS, crashes=CRASHES, base=timedelta(seconds=0.3), factor=2.0, jitter=0.0)
 TIMEOUT = timedelta(seconds=2)
-LIMIT = 1
 NAP = timedelta(seconds=3)
 """How long a document sleeps, and how long somebody has to decide."""
 
@@ -75,6 +48,12 @@ class Temper(Struct):
     times: int = 1
 
 
+class Asked(Protocol):
+    """Learns that a document was asked about, and the answer."""
+
+    def __call__(self, doc: Document, *, is_there: bool) -> None: ...
+
+
 class Stage:
     """Where bodies act: what they are told to do, and what they were seen to do."""
 
@@ -83,7 +62,7 @@ class Stage:
         *,
         clock: Callable[[], datetime],
         wait: Callable[[float], None],
-        asked: Callable[..., None],
+        asked: Asked,
         die: Callable[[], None],
         tell: Callable[[str], None],
         misread: Callable[[Document, str], None],
@@ -170,148 +149,7 @@ _DO: dict[str, Callable[[Stage], None]] = {
     "rejected": _reject,
 }
 
-_stage: Stage
-
-
-def play_on(stage: Stage) -> None:
-    """Lets bodies act on this stage."""
-    global _stage  # noqa: PLW0603 - pipelines are made once, and acted on by every schedule
-    _stage = stage
-
 
 def new_document(key: str, version: int, pages: int) -> NewDocument:
     """Gives a document to submit."""
     return NewDocument(key, {"version": version, "pages": pages}, fingerprint=f"version {version}")
-
-
-UNKEPT = ("notes",)
-"""The steps of which only the effect matters."""
-
-
-def places(step: str, pages: int) -> range:
-    """Gives the places at which a step makes something."""
-    if step in GATES:
-        return range(0)
-    return range(pages) if step in ("pages", *OVER) else range(1)
-
-
-@cache
-def pipeline_of(steps: tuple[str, ...]) -> Pipeline:
-    """Gives the pipeline with these steps."""
-    pipeline = Pipeline("simulated")
-    made: dict[str, Any] = {}
-    for step in steps:
-        made[step] = _ADD[step](pipeline, made)
-    return pipeline
-
-
-def _value(doc: Document, step: str, place: int) -> Value:
-    return (doc.key, doc.payload["version"], step, place)
-
-
-def _check(doc: Document, step: str, got: list[Any]) -> None:
-    """Compares what an earlier step kept with what it must have made."""
-    version, pages = doc.payload["version"], doc.payload["pages"]
-    made = [list(_value(doc, step, place)) for place in _stage.made(doc.key, version, step, pages)]
-    if got != made:
-        _stage.misread(doc, f"read {got} of {step}, where {made} was made")
-
-
-def _pages(pipeline: Pipeline, _: dict[str, Any]) -> Any:
-    @pipeline.step(retry=RETRY, commit_every=2)
-    def pages(doc: Document, cursor: int | None = None) -> Iterator[Any]:
-        for place in range(cursor or 0, doc.payload["pages"]):
-            _stage.act(doc, "pages", place)
-            yield _value(doc, "pages", place)
-
-    @pages.effect
-    def write(tx: Tx, doc: Document, values: list[Value]) -> None:
-        _stage.write(tx, doc, values)
-
-    @pages.verify
-    def is_there(doc: Document) -> bool:
-        return _stage.is_there(doc)
-
-    return pages
-
-
-def _lines(pipeline: Pipeline, made: dict[str, Any]) -> Any:
-    @pipeline.step(over=made["pages"], parallel=2, retry=RETRY, failure_rate=1.0, timeout=TIMEOUT)
-    def lines(doc: Document, page: Any) -> Any:
-        key, version, step, place = page
-        if (key, version, step) != (doc.key, doc.payload["version"], "pages"):
-            _stage.misread(doc, f"was given {page} to make a line of")
-        _stage.act(doc, "lines", place)
-        return _value(doc, "lines", place)
-
-    @lines.effect
-    def write(tx: Tx, doc: Document, value: Value) -> None:
-        _stage.write(tx, doc, [value])
-
-    return lines
-
-
-def _pairs(pipeline: Pipeline, made: dict[str, Any]) -> Any:
-    @pipeline.step(over=made["pages"], size=2, parallel=2, retry=RETRY, failure_rate=1.0)
-    def pairs(doc: Document, some: list[Any]) -> Any:
-        for _, _, _, place in some:
-            _stage.act(doc, "pairs", place)
-        return [_value(doc, "pairs", place) for _, _, _, place in some]
-
-    @pairs.effect
-    def write(tx: Tx, doc: Document, values: list[Value]) -> None:
-        _stage.write(tx, doc, values)
-
-    return pairs
-
-
-def _total(pipeline: Pipeline, made: dict[str, Any]) -> Any:
-    @pipeline.step(retry=RETRY, limit=LIMIT, timeout=TIMEOUT)
-    def total(doc: Document) -> Any:
-        with _stage.inside(doc, "total"):
-            for step in [one for one in ("pages", *OVER) if one in made]:
-                _check(doc, step, list(doc.each(made[step])))
-            _stage.act(doc, "total", 0)
-            return _value(doc, "total", 0)
-
-    return _with_effect(total)
-
-
-def _simple(name: str, *, keep: bool) -> Callable[[Pipeline, dict[str, Any]], Any]:
-    def add(pipeline: Pipeline, _: dict[str, Any]) -> Any:
-        def body(doc: Document) -> Any:
-            _stage.act(doc, name, 0)
-            return _value(doc, name, 0)
-
-        body.__name__ = name
-        return _with_effect(pipeline.step(retry=RETRY, keep=keep)(body))
-
-    return add
-
-
-def _with_effect(step: Any) -> Any:
-    @step.effect  # type: ignore[untyped-decorator]
-    def write(tx: Tx, doc: Document, value: Value) -> None:
-        _stage.write(tx, doc, [value])
-
-    return step
-
-
-def _look(pipeline: Pipeline, _: dict[str, Any]) -> Any:
-    return pipeline.gate("look")
-
-
-def _late(pipeline: Pipeline, _: dict[str, Any]) -> Any:
-    return pipeline.gate("late", within=NAP, otherwise="approve")
-
-
-_ADD: dict[str, Callable[[Pipeline, dict[str, Any]], Any]] = {
-    "pages": _pages,
-    "lines": _lines,
-    "pairs": _pairs,
-    "notes": _simple("notes", keep=False),
-    "look": _look,
-    "late": _late,
-    "total": _total,
-    "after": _simple("after", keep=True),
-}

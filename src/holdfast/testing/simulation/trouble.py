@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.errors import HoldfastError, StoreGone
 from holdfast.testing.simulation.machine import Killed, Process, Thread
 from holdfast.testing.simulation.promises import CLAIM, LEASE, MOVES
-from holdfast.testing.simulation.stage import CHANGES, ORDER
+from holdfast.testing.simulation.shapes import CHANGES, ORDER
 
 if TYPE_CHECKING:
     from holdfast.testing.simulation.world import World

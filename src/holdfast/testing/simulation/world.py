@@ -24,19 +24,8 @@ from holdfast.testing.simulation.books import Books, MemoryBooks, Seen, SqliteBo
 from holdfast.testing.simulation.choices import Choices
 from holdfast.testing.simulation.machine import Machine, Process, Stuck, Thread
 from holdfast.testing.simulation.promises import LEASE, Promises
-from holdfast.testing.simulation.stage import (
-    INCURABLE,
-    OVER,
-    SHAPES,
-    TABLE,
-    TEMPERS,
-    Stage,
-    Temper,
-    new_document,
-    pipeline_of,
-    places,
-    play_on,
-)
+from holdfast.testing.simulation.shapes import OVER, SHAPES, pipeline_of, places, play_on
+from holdfast.testing.simulation.stage import INCURABLE, TABLE, TEMPERS, Stage, Temper, new_document
 from holdfast.testing.simulation.stores import Watched, WatchedMemory, WatchedSqlite
 from holdfast.testing.simulation.threads import run_on
 from holdfast.testing.simulation.trouble import Trouble
