@@ -164,7 +164,7 @@ class Promises:
         if now.fence < was.fence or now.moves < was.moves or now.generation < was.generation:
             self.say(f"{verb} took back fence, moves or generation: {was} became {now}")
         if now.generation > was.generation:
-            self._began_anew(verb, was, now)
+            self._began_anew(call, verb, was, now)
         elif (was.step, was.cursor) != (now.step, now.cursor):
             self._moved(call, verb, was, now)
         if was.state != now.state:
@@ -236,7 +236,7 @@ class Promises:
         if self._process(was) is not call.process or was.fence not in fences:
             self.say(f"{call.process} moved {was.key} with fence {fences}; {self._process(was)} holds it, {was.fence}")
 
-    def _began_anew(self, verb: str, was: Seen, now: Seen) -> None:
+    def _began_anew(self, call: Call | None, verb: str, was: Seen, now: Seen) -> None:
         if verb not in BEGIN_ANEW:
             self.say(f"{verb or 'nobody'} began {was.key} anew")
         if now.moves <= was.moves:
@@ -248,8 +248,8 @@ class Promises:
             self.say(f"{was.key} began anew inside {now.step}, at {now.cursor}")
         if verb in ("rewind", "rewind_to") and rank(now.step) > rank(was.step):
             self.say(f"{was.key} was rewound from {was.step} to {now.step}, which is later")
-        if verb == "rewind":
-            self._say_if(self._verifying.set_back(was))
+        if call is not None and verb == "rewind":
+            self._say_if(self._verifying.set_back(was, call.arguments[0].step_ids))
         else:
             self._verifying.begins_anew(was)
         self._failures[was.id] = self._losses[was.id] = 0

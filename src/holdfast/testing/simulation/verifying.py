@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from holdfast.testing.simulation.books import Seen
 from holdfast.testing.simulation.places import rank
 
@@ -38,10 +40,13 @@ class Verifying:
             return ""
         return f"{was.key} went on from {was.step}, and nobody knows whether its {VERIFIED} are there"
 
-    def set_back(self, was: Seen) -> str:
-        """Says what is wrong with a worker's rewind: if the last one led no further, a person has to look."""
+    def set_back(self, was: Seen, known: Container[str | None]) -> str:
+        """Says what is wrong with a worker's rewind: if the last one led no further, a person has to look.
+
+        A worker of another version, to which the step is not known from which it was set back, takes it for removed.
+        """
         before, self._set_back[was.id] = self._set_back.get(was.id), was
-        if before is None or rank(was.step) > rank(before.step):
+        if before is None or before.step not in known or rank(was.step) > rank(before.step):
             return ""
         if was.step == before.step and was.cursor != before.cursor:
             return ""
