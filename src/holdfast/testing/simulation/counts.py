@@ -51,4 +51,5 @@ def _allowed(call: Call | None, was: Seen, now: Seen, *, got_on: bool) -> list[C
 
 def _failed(call: Call | None, was: Seen) -> bool:
     assert call is not None
-    return any(one.verb == "fail" for one in call.arguments[0] if one.claim.document_id == was.id)
+    held = (was.id, was.fence)  # a claim that was lost may be given back beside one that was not
+    return any(one.verb == "fail" for one in call.arguments[0] if (one.claim.document_id, one.claim.fence) == held)
