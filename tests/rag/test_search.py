@@ -34,6 +34,16 @@ def test_marks_are_words_that_were_asked_for(said: list[str]) -> None:
     assert {snippet[a:b].lower() for a, b in marks} <= {"boat", "sand"}
 
 
+def test_a_text_like_the_best_answer_comes_before_others_that_do_not_say_what_was_asked(tmp_path: Path) -> None:
+    for name, text in {"c": "a crane lifts steel", "b": "a fluke digs in", "a": "an anchor with a fluke"}.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    with holdfast.open(f"sqlite:///{tmp_path}/x.db") as store:
+        library = Library(store, settings=Settings(embedder="hash:64"))
+        library.ingest(str(tmp_path / "*.txt"))
+        assert [one.key for one in library.search("anchor")] == ["a.txt", "b.txt", "c.txt"]
+        assert {one.key: one.by_words for one in library.search("anchor")} == {"a.txt": 1, "b.txt": None, "c.txt": None}
+
+
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_searches_too(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("An anchor holds the boat in sand.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holdfast.pipelines.rag.index import Entry, Name, Where
+from holdfast.pipelines.rag.index import Entry, Model, Name, Where
 from holdfast.pipelines.rag.model import About, Chunk
 from tests.rag.index.desk import NOTES, PAPERS, Desk
 
@@ -128,6 +128,19 @@ def test_a_chunk_tells_where_it_stands(desk: Desk) -> None:
     assert stored.name == Name(PAPERS, "/folder", "a")
     assert (stored.kind, stored.title, stored.metadata) == ("pdf", "Birds", {"year": 1})
     assert (stored.page, stored.start, stored.end, stored.text) == (2, 0, 5, "heron")
+
+
+def test_the_vectors_of_chunks_are_given_as_they_were_remembered(desk: Desk) -> None:
+    desk.ingest("a", "one heron", "two storks")
+    desk.add("b", ["a crane, of which no vector is known yet"])
+    hits = desk.index.by_words("heron storks crane", Where(), limit=10)
+    given = desk.index.vectors(desk.model, [*(hit.chunk for hit in hits), 123_456])
+    texts = {number: stored.text for number, stored in desk.index.chunks([*given]).items()}
+    assert sorted(texts.values()) == ["one heron", "two storks"]
+    for number, text in texts.items():
+        (row,) = desk.embedder.embed([text])
+        assert given[number] == row.astype("<f2").tobytes()
+    assert desk.index.vectors(Model("another", 64), [*given]) == {}
 
 
 def clustered(count: int, *, seed: int, dimension: int = 64) -> np.ndarray:

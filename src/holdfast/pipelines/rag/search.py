@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.pipelines.rag.embedders import Embedder
 from holdfast.pipelines.rag.index import Hit, Index, Model, Stored, Where
@@ -20,8 +22,10 @@ if TYPE_CHECKING:
 
 DEPTH = 200
 """How many chunks each list has before they are made one."""
-MEANING = 0.55
+MEANING = 0.6
 """How much meaning counts beside words."""
+BEST, PULL = 2, 0.3
+"""Of how many documents the best answers pull a question towards themselves, and how strongly one does that fits."""
 THREADS = 8
 """How many questions are embedded at once, at most."""
 EVERYWHERE = Where()
@@ -78,6 +82,8 @@ class Search:
         vector = None if by == "words" else self._embedding(question)
         words = [] if by == "meaning" else self._index.by_words(question, where, limit=DEPTH)
         meaning = [] if vector is None else self._by_meaning(vector.result(), where)
+        if vector is not None and words and meaning:
+            meaning = self._asked_again(vector.result(), meaning, fuse(words, meaning))
         ranked = _at_most(each, fuse(words, meaning))
         best = [next(ranked, None) for _ in range(limit)]
         chosen = [one for one in best if one is not None]
@@ -90,9 +96,32 @@ class Search:
         return None if self._embedder is None else self._others.submit(self._embedder.embed_query, question)
 
     def _by_meaning(self, vector: np.ndarray, where: Where) -> list[Hit]:
+        return self._index.by_meaning(self._model, vector, where, limit=DEPTH)
+
+    def _asked_again(self, vector: np.ndarray, hits: Sequence[Hit], ranked: Sequence[Hit]) -> list[Hit]:
+        """Puts what was found by meaning into the order of a question that knows the best answers.
+
+        They say what was asked for as documents say it, and other documents that do are nearer to them than to the
+        question. On SciFact and Cranfield this finds more; looking at all vectors once again finds hardly more yet.
+        """
+        import numpy as np
+
+        best = [*islice(_at_most(1, ranked), BEST)]
+        known = self._index.vectors(self._model, [hit.chunk for hit in (*best, *hits)])
+        there = [hit for hit in hits if hit.chunk in known]
+        if not there:
+            return [*hits]
+        pull = [PULL * hit.score * np.frombuffer(known[hit.chunk], "<f2") for hit in best if hit.chunk in known]
+        asked = sum(pull, start=vector)
+        rows = np.frombuffer(b"".join(known[hit.chunk] for hit in there), "<f2").reshape(len(there), -1)
+        nearness = np.einsum("ij,j->i", rows.astype(np.float32), asked)  # on this thread: @ waits for others
+        order = np.argsort(-nearness, kind="stable").tolist()
+        return [replace(there[place], score=float(nearness[place])) for place in order]
+
+    @property
+    def _model(self) -> Model:
         assert self._embedder is not None
-        model = Model(self._embedder.name, self._embedder.dimension)
-        return self._index.by_meaning(model, vector, where, limit=DEPTH)
+        return Model(self._embedder.name, self._embedder.dimension)
 
 
 class _Others:

@@ -154,6 +154,9 @@ class Index(Protocol):
     def by_meaning(self, model: Model, vector: np.ndarray, where: Where, *, limit: int) -> list[Hit]:
         """Finds the chunks whose vectors are nearest."""
 
+    def vectors(self, model: Model, numbers: Sequence[int]) -> dict[int, bytes]:
+        """Gives the vectors of chunks, by their numbers, as they are remembered. Those that are gone are left out."""
+
     def chunks(self, numbers: Sequence[int]) -> dict[int, Stored]:
         """Gives what is known of chunks, by their numbers. Those that are gone meanwhile are left out."""
 

@@ -173,6 +173,13 @@ class PostgresIndex:
 
         return self._db.reading_one_moment(look)
 
+    def vectors(self, model: Model, numbers: Sequence[int]) -> dict[int, bytes]:
+        number = self._number(model)
+        if number is None:
+            return {}
+        rows = self._all(_of(number, SQL["vectors"]), {"ids": list(numbers)}, binary=True)
+        return {chunk: _halves(vector) for chunk, vector in rows}
+
     def chunks(self, numbers: Sequence[int]) -> dict[int, Stored]:
         return {
             number: Stored(Name(*name), *rest)
@@ -204,7 +211,7 @@ class PostgresIndex:
         number = self._number(model)
         if number is None:
             return Drawn(document, version, [])
-        chunks = self._all(_of(number, SQL["drawn"]), {"document_id": document, "version": version})
+        chunks = self._all(_of(number, SQL["drawn"]), {"document_id": document, "version": version}, binary=True)
         return Drawn(document, version, [(position, page, _halves(vector)) for position, page, vector in chunks])
 
     def seen(self, model: Model, places: Sequence[Place]) -> dict[Place, int]:
@@ -263,8 +270,10 @@ class PostgresIndex:
             self._models[model] = rows[0][0]
         return self._models[model]
 
-    def _all(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        ask: Callable[[Db], list[tuple[Any, ...]]] = lambda db: db.execute(statement, parameters).fetchall()  # noqa: E731
+    def _all(self, statement: str, parameters: Mapping[str, Any], *, binary: bool = False) -> list[tuple[Any, ...]]:
+        def ask(db: Db) -> list[tuple[Any, ...]]:
+            return db.execute(statement, parameters, binary=binary).fetchall()
+
         return self._db.reading(ask)
 
 
@@ -283,7 +292,8 @@ def _numbers(values: Sequence[float]) -> str:
     return f"[{','.join(map(str, values))}]"
 
 
-def _halves(literal: str) -> bytes:
+def _halves(sent: bytes) -> bytes:
+    """Gives a vector as pgvector sends it: after four bytes of what is known, its numbers the other way round."""
     import numpy as np
 
-    return np.array(literal[1:-1].split(","), np.float32).astype("<f2").tobytes()
+    return np.frombuffer(sent, ">f2", offset=4).astype("<f2").tobytes()

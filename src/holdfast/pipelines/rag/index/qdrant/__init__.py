@@ -236,6 +236,9 @@ class QdrantIndex:
     def by_words(self, question: str, where: Where, *, limit: int) -> list[Hit]:
         return self._ground.by_words(question, where, limit=limit)
 
+    def vectors(self, model: Model, numbers: Sequence[int]) -> dict[int, bytes]:
+        return self._ground.vectors(model, numbers)
+
     def chunks(self, numbers: Sequence[int]) -> dict[int, Stored]:
         return self._ground.chunks(numbers)
 

@@ -193,6 +193,10 @@ class SqliteIndex:
             return loaded.nearest(self._searched, vector, limit=limit, collection=self._collection(where))
         return loaded.nearest(self._searched, vector, limit=limit)
 
+    def vectors(self, model: Model, numbers: Sequence[int]) -> dict[int, bytes]:
+        asked = {"model_id": self._known_number(model), "ids": encode_json(list(numbers))}
+        return dict(self._searched.execute(SQL["vectors"], asked).fetchall())
+
     def chunks(self, numbers: Sequence[int]) -> dict[int, Stored]:
         rows = self._searched.execute(SQL["chunks"], {"ids": encode_json(list(numbers))}).fetchall()
         return {

@@ -1,5 +1,5 @@
 -- The chunks of a version, with their vectors.
-select c.position, c.page, v.vector::text
+select c.position, c.page, v.vector
   from rag_chunk c
   join rag_vector_{model_id} v on v.hash = c.hash
  where c.document_id = %(document_id)s
