@@ -34,7 +34,13 @@ from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 
 DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-PARTS = {"embedding": "embed_query", "words": "by_words", "meaning": "by_meaning", "again": "vectors", "fetching": "chunks"}
+PARTS = {
+    "embedding": "embed_query",
+    "words": "by_words",
+    "meaning": "by_meaning",
+    "again": "vectors",
+    "fetching": "chunks",
+}
 OF_A_DOCUMENT = 20
 FILTERS = {"none": Where(), "collection": Where(collection="bench"), "path": Where(collection="bench", path="*7.txt")}
 

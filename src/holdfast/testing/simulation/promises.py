@@ -43,6 +43,8 @@ TOLD = ("cancel", "pause", "reclaim", "redrive", "reject", "resume", "wake")
 """The verbs that write a line of their own name into the journal."""
 TAKEN = ("waiting", "running")
 """What a document was, and is, that was claimed."""
+Held = tuple[str, int]
+"""A document that somebody holds: its key, and under which fence."""
 SUSPECT = 2
 LEASE = timedelta(seconds=2.4)
 
@@ -91,7 +93,7 @@ class Promises:
         if broken:
             self.say(broken)
 
-    def holding(self, process: Process, key: str) -> tuple[str, int] | None:
+    def holding(self, process: Process, key: str) -> Held | None:
         """Answers under which fence a process holds a document; None when it is another's."""
         held = [seen for seen in self._before.values() if seen.key == key and seen.state == "running"]
         return next(((key, seen.fence) for seen in held if self._process(seen) is process), None)
@@ -101,14 +103,14 @@ class Promises:
         held = self.holding(process, key)
         return any((seen.key, seen.fence) == held and seen.generation == generation for seen in self.seen)
 
-    def asked(self, process: Process, key: str, *, is_there: bool) -> None:
+    def asked(self, process: Process, held: Held, *, is_there: bool) -> None:
         """Learns that the holder of a document asked whether its work is there, and what it heard."""
-        if held := self.holding(process, key):
+        if self.holding(process, held[0]) == held:
             self._verifying.heard(held, is_there=is_there)
 
-    def inside(self, step: str, bodies: Sequence[tuple[Process, tuple[str, int] | None]]) -> None:
+    def inside(self, step: str, bodies: Sequence[tuple[Process, Held]]) -> None:
         """Looks at the bodies that run in a step that only so many may be in; what was lost since does not count."""
-        really = {held for process, held in bodies if held and self.holding(process, held[0]) == held}
+        really = {held for process, held in bodies if self.holding(process, held[0]) == held}
         if len(really) > LIMIT:
             self.say(f"{sorted(really)} are in {step} at once, where only {LIMIT} may be")
 

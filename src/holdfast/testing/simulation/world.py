@@ -16,6 +16,7 @@ from msgspec import Struct
 from holdfast import Document
 from holdfast.core.codec import decode_json
 from holdfast.core.errors import HoldfastError
+from holdfast.engine.bodies import StoreReader
 from holdfast.engine.budget import Budget
 from holdfast.engine.settings import Settings
 from holdfast.engine.worker import Worker
@@ -23,7 +24,7 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.simulation.books import Books, MemoryBooks, Seen, SqliteBooks
 from holdfast.testing.simulation.choices import Choices
 from holdfast.testing.simulation.machine import Machine, Process, Stuck, Thread
-from holdfast.testing.simulation.promises import LEASE, Promises
+from holdfast.testing.simulation.promises import LEASE, Held, Promises
 from holdfast.testing.simulation.shapes import OVER, SHAPES, pipeline_of, places, play_on
 from holdfast.testing.simulation.stage import INCURABLE, TABLE, TEMPERS, Stage, Temper, new_document
 from holdfast.testing.simulation.stores import Watched, WatchedMemory, WatchedSqlite
@@ -76,7 +77,7 @@ class World:
             made=self._made,
             inside=self._inside,
         )
-        self._bodies: list[tuple[Process, tuple[str, int] | None]] = []
+        self._bodies: list[tuple[Process, Held]] = []
         self.steps: tuple[str, ...] = ()
         self.versions: dict[str, int] = {}
         self.budgets: dict[Process, Budget] = {}
@@ -261,7 +262,7 @@ class World:
     def _inside(self, doc: Document, step: str) -> Iterator[None]:
         current = self.machine.current
         assert current is not None
-        body = (current.process, self.promises.holding(current.process, doc.key))
+        body = (current.process, _held(doc))
         self._bodies.append(body)
         self.promises.inside(step, self._bodies)
         try:
@@ -272,7 +273,7 @@ class World:
     def _asked(self, doc: Document, *, is_there: bool) -> None:
         current = self.machine.current
         assert current is not None
-        self.promises.asked(current.process, doc.key, is_there=is_there)
+        self.promises.asked(current.process, _held(doc), is_there=is_there)
 
     def _made(self, key: str, version: int, step: str, pages: int) -> list[int]:
         """Gives the places at which a step must have made something: all, but for what was given up."""
@@ -297,3 +298,9 @@ class World:
             current = self.machine.current
             who = f"{current.process} {current.name}" if current else ""
             self._story(f"{self.machine.now:8.2f}  {who:28} {said}")
+
+
+def _held(doc: Document) -> Held:
+    """Says under which fence a body was begun. Its worker may hold the document under another one meanwhile."""
+    assert isinstance(doc.reader, StoreReader)
+    return doc.key, doc.reader.claim.fence
