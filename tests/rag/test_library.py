@@ -14,6 +14,8 @@ from holdfast.pipelines.rag.collections import NoSuchCollection
 from holdfast.pipelines.rag.states import standing_of
 from holdfast.stores.protocol import Store
 
+SMALLER = rag.Settings(embedder="hash:16", splitting=rag.Splitting(size=500, overlap=50))
+
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 
 
@@ -94,6 +96,36 @@ def test_a_deleted_file_leaves_the_index_and_can_come_back(library: rag.Library,
     (folder / "tides.txt").write_text(text)
     library.ingest(str(folder))
     assert keys(library, "spring tide moon")[0] == "tides.txt"
+
+
+def test_a_deleted_file_stays_out_whatever_becomes_of_the_others(library: rag.Library, folder: Path) -> None:
+    library.ingest(str(folder))
+    (folder / "tides.txt").unlink()
+    library.ingest(str(folder))
+    smaller = rag.Library(library.store, settings=SMALLER)
+    assert smaller.ingest(str(folder)).done == 1
+    assert keys(smaller, "spring tide moon") == ["anchors.md"]
+    assert holdfast.verify(smaller.pipeline, library.store).gone == 0
+    assert library.store.balance("documents").done == 1
+
+
+def test_a_dead_letter_whose_file_is_deleted_is_none_any_more(library: rag.Library, folder: Path) -> None:
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing else")
+    assert library.ingest(str(folder)).dead == 1
+    (folder / "broken.pdf").unlink()
+    library.ingest(str(folder))
+    assert library.store.balance("documents").dead == 0
+    assert standing_of(library.store, "documents").documents == 2
+
+
+def test_documents_of_a_deleted_collection_stay_out_of_the_next_one_of_its_name(store: Store, folder: Path) -> None:
+    library = opened(store)
+    library.ingest(str(folder))
+    library.delete()
+    (folder / "tides.txt").unlink()
+    again = rag.Library(store, settings=SMALLER)
+    assert again.ingest(str(folder)).done == 1
+    assert keys(again, "spring tide moon") == ["anchors.md"]
 
 
 def test_a_moved_file_is_not_read_again(library: rag.Library, folder: Path) -> None:

@@ -88,10 +88,10 @@ class Summary:
         return f"{', '.join(said)} in {span(report.seconds)}{speed}. {self._now()}"
 
     def _now(self) -> str:
-        balance = self.balance
-        if balance.done == balance.expected:
-            return f"All {balance.expected:,} are done." if balance.expected > 1 else "All is done."
-        return f"{balance.done:,} of {balance.expected:,} are done."
+        done, wanted = self.balance.done, self.balance.expected - self.balance.cancelled
+        if done == wanted:
+            return f"All {wanted:,} are done." if wanted > 1 else "All is done."
+        return f"{done:,} of {wanted:,} are done."
 
     def _tell_dead_letters(self, asked: Asked) -> None:
         if not self.dead:

@@ -11,6 +11,7 @@ from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
 from holdfast.pipelines.rag.files import Files
 from holdfast.pipelines.rag.index import Ground, Name
+from holdfast.pipelines.rag.withdrawing import withdraw
 from holdfast.stores.protocol import Store
 
 CARRIED = "#"
@@ -25,7 +26,7 @@ def take_in_carried(pipeline: Pipeline, store: Store, ground: Ground, doc: Docum
     One that is read again names the same, and nothing is taken in twice.
     """
     if doc.generation:
-        _forget_what_is_not_carried(store, ground, doc, names)
+        _forget_what_is_not_carried(pipeline, store, ground, doc, names)
     if names:
         with store.reading() as tx:
             gone = Files(doc.pipeline, doc.batch).times(tx, [_key(doc, name) for name in names])
@@ -53,7 +54,9 @@ def _documents(doc: Document, names: Sequence[str], gone: Sequence[int]) -> list
     ]
 
 
-def _forget_what_is_not_carried(store: Store, ground: Ground, doc: Document, names: Sequence[str]) -> None:
+def _forget_what_is_not_carried(
+    pipeline: Pipeline, store: Store, ground: Ground, doc: Document, names: Sequence[str]
+) -> None:
     """Stops work on documents first, so that no worker writes any more; then they leave the index."""
     still = {_key(doc, name) for name in names}
     for name in ground.beginning(Name(doc.pipeline, doc.batch, doc.key + CARRIED)):
@@ -64,7 +67,7 @@ def _forget_what_is_not_carried(store: Store, ground: Ground, doc: Document, nam
         except UnknownDocument:
             continue
         if is_carried_by(one, doc.key):
-            store.cancel([one.id], who=WHO, reason=NOT_CARRIED)
+            withdraw(store, store.declare(pipeline.shape()), [one.id], who=WHO, reason=NOT_CARRIED)
             with store.transaction() as tx:
                 ground.forget(tx, name)
                 Files(doc.pipeline, doc.batch).forget(tx, [name.key])

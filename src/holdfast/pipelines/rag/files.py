@@ -23,7 +23,7 @@ _LEFT = """
 select d.batch, count(*)
   from rag_file f
   join hf_documents d on d.pipeline = f.collection and d.batch = f.source and d.key = f.key
- where f.collection = ? and f.hash is null and d.state = 'done'
+ where f.collection = ? and f.hash is null and d.state = 'cancelled'
  group by d.batch
 """
 _ALL = "select key, size, mtime_ns, hash, looked_at, etag, times from rag_file where collection = ? and source = ?"
@@ -69,7 +69,7 @@ class Files:
 
 
 def left_behind(tx: Tx, collection: str) -> dict[str, int]:
-    """Counts, by source, the documents that were done before their files were gone."""
+    """Counts, by source, the documents that were withdrawn because their files are gone."""
     return dict(run(tx, _LEFT, collection).fetchall())
 
 

@@ -21,6 +21,7 @@ from holdfast.pipelines.rag.index import Index, Name
 from holdfast.pipelines.rag.metadata import Metadata, describe
 from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing, those_it_is_about
 from holdfast.pipelines.rag.watching import Glance
+from holdfast.pipelines.rag.withdrawing import withdraw
 from holdfast.stores import files_of
 from holdfast.stores.protocol import Store
 
@@ -202,9 +203,10 @@ class Intake:
 
     def _forget_keys(self, keys: Sequence[str]) -> None:
         """Stops work on documents first, so that no worker writes any more; then they leave the index."""
+        plan = self._store.declare(self._pipeline.shape())
         for key in keys:
             family = self._family(key)
-            self._store.cancel([one.id for one in family], who=WHO, reason=DELETED)
+            withdraw(self._store, plan, [one.id for one in family], who=WHO, reason=DELETED)
             with self._store.transaction() as tx:
                 for one in family:
                     self._index.forget(tx, self._name(one.key))

@@ -46,6 +46,7 @@ from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search
 from holdfast.pipelines.rag.sources import Source, source_of
 from holdfast.pipelines.rag.tallying import Tally
 from holdfast.pipelines.rag.watching import Glance
+from holdfast.pipelines.rag.withdrawing import last_plan, withdraw
 from holdfast.stores.protocol import Store, Which
 
 SLICE = 2000
@@ -229,10 +230,11 @@ class Library:
         The files are not touched. Ingested again, they are new documents.
         """
         name = self.collection.name
+        plan = last_plan(self.store, name)
         after = 0
-        while some := self.store.select(name, after=after, limit=SLICE):
+        while plan is not None and (some := self.store.select(name, after=after, limit=SLICE)):
             after = some[-1]
-            self.store.cancel(some, who="delete", reason="its collection was deleted")
+            withdraw(self.store, plan, some, who="delete", reason="its collection was deleted")
             self._forget(self.store.look(some))
         while self._forgot_what_the_store_does_not_know():
             pass

@@ -63,8 +63,8 @@ def standing_of(store: Store, collection: str) -> Standing:
     """Counts the documents of a collection. Those whose files are gone are gone, too."""
     with store.reading() as tx:
         gone = left_behind(tx, collection)
-    states: Counter[str] = Counter({"COMPLETED": -sum(gone.values())})
-    sources: Counter[str] = Counter({source: -number for source, number in gone.items()})
+    states: Counter[str] = Counter({"CANCELLED": -sum(gone.values())})
+    sources: Counter[str] = Counter()
     for found in store.census(collection):
         states["COMPLETED"] += found.done
         for step, counted in found.steps.items():
