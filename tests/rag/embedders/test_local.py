@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -149,3 +151,20 @@ def test_hashed_words_are_the_same_everywhere() -> None:
 def test_a_vector_that_fits_into_no_memory_is_refused_when_it_is_named(spec: str) -> None:
     with pytest.raises(ValueError, match="there is no embedder"):
         embedder_named(spec)
+
+
+LEAVES = """
+import threading, time
+from holdfast.pipelines.rag.embedders.granite import Granite
+
+granite = Granite()
+granite.embed(["a first one, which loads the model"])
+for _ in range(3):
+    threading.Thread(target=lambda: [granite.embed(["word " * 400] * 100)], daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+def test_a_process_that_ends_while_its_threads_embed_ends_well() -> None:
+    ended = subprocess.run([sys.executable, "-c", LEAVES], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr

@@ -6,6 +6,7 @@ and one thread for each call is fastest on a CPU: the worker's threads are what 
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 SHA256 = "6a1cc24734a57e4524ecdab1466b2c14535a059b393c76c418ca458ec29602dd"
+LAST_CALL = 10.0
+"""For how many seconds the end of the interpreter waits for texts that are being embedded."""
 FILE = "granite-embedding-30m-english-int8.hmsemb"
 
 
@@ -109,9 +112,49 @@ class _Model:
 
         ids = np.array(self._tokens.ids(text, most=self._most))
         embedded = self._words.rows(ids) + self._places[: len(ids)]
-        first: np.ndarray = self._session.run(None, {"embedded": embedded})[0][0]
+        with _INSIDE:
+            first: np.ndarray = self._session.run(None, {"embedded": embedded})[0][0]
         first /= np.linalg.norm(first)
         return first
+
+
+class _Inside:
+    """The calls that are inside the runtime, which the end of the interpreter waits for.
+
+    A thread that comes back from C++ when Python is over already takes the whole process down with it.
+    """
+
+    def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Knows of no call: what a forked child inherits of its parent's threads will never come back."""
+        self._changed = threading.Condition()
+        self._calls = 0
+        self._is_over = False
+
+    def __enter__(self) -> None:
+        with self._changed:
+            if self._is_over:
+                raise RuntimeError("the interpreter is ending")
+            self._calls += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._calls -= 1
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Lets nobody in any more, and waits for those who are."""
+        with self._changed:
+            self._is_over = True
+            self._changed.wait_for(lambda: not self._calls, timeout=LAST_CALL)
+
+
+_INSIDE = _Inside()
+atexit.register(_INSIDE.end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_INSIDE.begin_anew)
 
 
 def _pack() -> Pack:
