@@ -2,8 +2,9 @@
 
     python -m tests.rag.kills FOLDER --kills 40
 
-Every page that a parser gives is written down as it is given. Whatever was committed when a process was killed must not
-be parsed again, and in the end both indexes have to be equal, to the last vector.
+The kills are spread over all that is committed in a run, from the first page to the last vector. Every page that a
+parser gives is written down as it is given. Whatever was committed when a process was killed must not be parsed again,
+and in the end both indexes have to be equal, to the last vector.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from holdfast.pipelines.rag.reading import LocalReader
 
 PATIENCE = 600.0
 BEGUN = "begun"
-MOMENT = 0.2
-"""A process is killed when it has given some pages more, and at most so many seconds have passed since."""
+MOMENT = 0.1
+"""A process is killed when its documents have made so many moves, and at most so many seconds have passed since."""
 CONTENT = """
 select d.source, d.key, d.kind, d.title, c.position, c.page, c.start, c.stop, w.text, hex(v.vector)
   from rag_document d
@@ -44,6 +45,7 @@ select d.source, d.key, d.kind, d.title, c.position, c.page, c.start, c.stop, w.
  order by d.source, d.key, c.position
 """
 STANDING = "select key, state, step, reason from hf_documents order by key"
+MOVES = "select coalesce(sum(moves), 0) from hf_documents"
 PAGES = "select key, position from hf_items where step = 'extract'"
 
 
@@ -91,22 +93,21 @@ def kill_again_and_again(folder: Path, *, kills: int, seed: int) -> Findings:
     chance = Random(seed)
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         calm, killed = Path(one), Path(other)
-        _run(folder, calm).wait(PATIENCE)
-        most = max(len(_committed(calm)) // (2 * kills), 1)
+        _finish(folder, calm)
         again: list[str] = []
-        done, ended = 0, False
-        while done < kills and not ended:
+        done = 0
+        for moves in sorted(chance.sample(range(_moves(calm)), kills)):
             before, seen = _committed(killed), _noted(killed)
             process = _run(folder, killed)
-            _wait_for(len(seen) + chance.randint(0, most), killed, process)
-            ended = _has_ended(process, within=chance.uniform(0, MOMENT))
-            if not ended:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-                done += 1
+            _wait_for(moves, killed, process)
+            if _has_ended(process, within=chance.uniform(0, MOMENT)):
+                break
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            done += 1
             again += [page for page in _noted(killed)[len(seen) :] if page in before]
         before, seen = _committed(killed), _noted(killed)
-        _run(folder, killed).wait(PATIENCE)
+        _finish(folder, killed)
         noted = _noted(killed)
         again += [page for page in noted[len(seen) :] if page in before]
         chunks = _rows(killed, CONTENT)
@@ -131,9 +132,13 @@ def _run(folder: Path, state: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def _wait_for(pages: int, state: Path, process: subprocess.Popen[bytes]) -> None:
+def _finish(folder: Path, state: Path) -> None:
+    assert _run(folder, state).wait(PATIENCE) == 0
+
+
+def _wait_for(moves: int, state: Path, process: subprocess.Popen[bytes]) -> None:
     patient_until = time.monotonic() + PATIENCE
-    while len(_noted(state)) < pages and not _has_ended(process, within=0.01):
+    while _moves(state) < moves and not _has_ended(process, within=0.005):
         assert time.monotonic() < patient_until
 
 
@@ -143,6 +148,13 @@ def _has_ended(process: subprocess.Popen[bytes], *, within: float) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
+
+
+def _moves(state: Path) -> int:
+    try:
+        return int(_rows(state, MOVES)[0][0])
+    except sqlite3.OperationalError:
+        return 0
 
 
 def _committed(state: Path) -> set[str]:
@@ -181,7 +193,7 @@ def main() -> int:
     seed = Random().randrange(10**6) if asked.seed is None else asked.seed
     found = kill_again_and_again(asked.folder, kills=asked.kills, seed=seed)
     print(f"seed {seed}: {found}".replace("only ", "\n  only "))
-    return 1 if found.different or found.parsed_after_commit else 0
+    return 1 if found.different or found.parsed_after_commit or found.kills < asked.kills else 0
 
 
 if __name__ == "__main__":
