@@ -121,6 +121,7 @@ def _in_a_thread(bench: Bench, risk: str) -> str:
         with lab.workers(2, pipeline="judged") as fleet, _killing_the_greedy(fleet):
             lab.submit(20, pipeline="judged")
             lab.settle(pipeline="judged")
+            lab.until(lambda: fleet.replaced >= CRASHES, f"fewer than {CRASHES} workers died, which convict")
         balance = lab.store.balance("judged")
         (dead,) = lab.store.standings("judged", state="dead")
         require((balance.done, balance.dead) == (40, 1), f"not the dangerous one alone is dead: {balance}")
