@@ -205,6 +205,9 @@ def test_what_a_message_does_not_carry_any_more_leaves_the_index(
     assert "mail.eml#east.txt" not in keys(library, "rocks north harbour east")
     assert "mail.eml#west.txt.txt" in keys(library, "rocks north harbour east")
     assert store.balance("documents").open == 0
+    library = rag.Library(store, settings=SMALLER)
+    library.ingest(str(folder))
+    assert "mail.eml#east.txt" not in keys(library, "rocks north harbour east"), "other settings do not bring it back"
     write("east.txt", "west.txt")
     library.ingest(str(folder))
     assert set(keys(library, "rocks north harbour")) >= {"mail.eml#east.txt", "mail.eml#west.txt"}
