@@ -170,6 +170,51 @@ def test_a_plan_says_what_an_ingest_would_do(holdfast: Run, letters: Path) -> No
     assert "letters: 3 unchanged\n  Nothing has to be read." in holdfast("plan", "letters").output
 
 
+def test_a_plan_foretells_that_other_chunks_are_cut(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    holdfast("collection", "configure", "documents", "--size", "40", "--overlap", "0")
+    said = holdfast("plan", "letters").output
+    assert "letters: 2 unchanged\n  Nothing has to be read.\n" in said
+    assert "to make again from chunk on: 2 documents, about 4 chunks (settings of chunk changed: " in said
+    outlook = json.loads(holdfast("plan", "letters", "--json").output)
+    assert (outlook["chunks"], outlook["again"][0]["documents"], outlook["tokens"]) == (4, 2, 35)
+    holdfast("ingest", "letters")
+    assert json.loads(holdfast("plan", "letters", "--json").output)["again"] == []
+
+
+def test_a_plan_foretells_what_another_model_embeds(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    holdfast("collection", "configure", "documents", "--embedder", "hash:32")
+    outlook = json.loads(holdfast("plan", "letters", "--json").output)
+    (again,) = outlook["again"]
+    assert (again["step"], again["documents"], again["chunks"], outlook["chunks"]) == ("embed", 2, 2, 2)
+    assert outlook["tokens"] == 35
+    said = holdfast("plan", "letters").output
+    assert "to make again from embed on: 2 documents, 2 chunks to embed (settings of embed changed: model " in said
+    holdfast("ingest", "letters")
+    holdfast("collection", "configure", "documents", "--embedder", "hash:64")
+    (again,) = json.loads(holdfast("plan", "letters", "--json").output)["again"]
+    assert (again["documents"], again["chunks"]) == (2, 0), "those vectors are still remembered"
+
+
+def test_a_plan_counts_a_file_that_changed_or_went_only_once(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    holdfast("collection", "configure", "documents", "--embedder", "hash:32")
+    (letters / "tides.txt").write_text("Neap tides come at half moon.")
+    (letters / "anchors.md").unlink()
+    outlook = json.loads(holdfast("plan", "letters", "--json").output)
+    assert (outlook["changes"], outlook["again"]) == ({"changed": 1, "deleted": 1}, [])
+
+
+def test_a_plan_tells_of_what_was_begun_and_waits(holdfast: Run, letters: Path) -> None:
+    from holdfast.engine.api import opened
+    from holdfast.pipelines.rag import Library
+
+    with opened("sqlite:///holdfast.db") as store:
+        Library(store).take_in("letters")
+    assert "to go on with, besides: 2 at extract" in holdfast("plan", "letters").output
+
+
 def test_a_plan_makes_no_store(holdfast: Run, folder: Path) -> None:
     outlook = json.loads(holdfast("plan", "docs", "--json").output)
     assert (outlook["changes"], outlook["documents"], outlook["embedder"]) == ({"new": 2}, 2, "granite")

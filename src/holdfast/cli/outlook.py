@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,7 @@ def foretell(asked: Asked, source: str, *, collection: str, price: float | None)
     """Tells what an ingest of a source would do."""
     from holdfast.pipelines.rag.outlook import foresee
 
-    with _store(asked) as store:
-        library = Library(store, collection)
+    with _store(asked) as store, closing(Library(store, collection)) as library:
         outlook = foresee(library, source)
         embedder = library.collection.settings.embedder
     cost = None if price is None else outlook.tokens / 1_000_000 * price
@@ -55,11 +54,18 @@ def _store(asked: Asked) -> Iterator[Store]:
 def _told(outlook: Outlook, embedder: str, cost: float | None) -> Iterator[str]:
     kinds = [f"{outlook.changes[kind]:,} {kind}" for kind in KINDS if outlook.changes.get(kind)]
     yield f"{click.style(outlook.source, bold=True)}: {', '.join(kinds) or 'nothing there'}"
-    if not outlook.documents:
-        yield "  Nothing has to be read."
-    else:
+    if outlook.documents:
         read = count(outlook.documents - len(outlook.rejected), "file")
         yield f"  to read: {read} with about {count(outlook.pages, 'page')}"
+    else:
+        yield "  Nothing has to be read."
+    for one in outlook.again:
+        cut = f"about {count(one.chunks, 'chunk')}" if one.step != "embed" else f"{count(one.chunks, 'chunk')} to embed"
+        yield f"  to make again from {one.step} on: {count(one.documents, 'document')}, {cut} ({one.why})"
+    if outlook.going_on:
+        at = ", ".join(f"{number:,} at {step}" for step, number in outlook.going_on.items())
+        yield f"  to go on with, besides: {at}"
+    if outlook.documents or outlook.again:
         yield f"  to embed: about {count(outlook.chunks, 'chunk')}, {outlook.tokens:,} tokens, with {embedder}"
         yield f"  time: {_time(outlook)}"
         yield f"  cost: {_cost(embedder, cost)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.core.errors import Reject
+from holdfast.pipelines.rag.again import TOKEN, Again, made_again
 from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.library import Library
@@ -21,8 +22,6 @@ from holdfast.pipelines.rag.sources.source import is_url
 
 CHARACTERS = 2200
 """About how many characters a page has."""
-TOKEN = 4
-"""About how many characters a token has."""
 PAGE, CHUNK = 0.004, 0.07
 """Seconds of one core that a page of text and a vector of the default model take, where there is no history yet."""
 ENOUGH = 5
@@ -34,13 +33,19 @@ TOO_FAR = 60.0
 class Outlook(Struct, frozen=True, kw_only=True):
     """What an ingest of one source would do.
 
-    `seconds` is None where nobody can tell yet; `tokens` is about what a service would be sent.
+    documents, pages  what would be read of the source
+    again             what would be made again, of all sources of the collection, because its settings changed
+    going_on          documents of the collection that wait already, by the step at which they go on
+    chunks, tokens    about what would be embedded of the source and of what is made again, and sent to a service
+    seconds           None where nobody can tell yet
     """
 
     source: str
     changes: dict[str, int]
     documents: int
     pages: int
+    again: tuple[Again, ...]
+    going_on: dict[str, int]
     chunks: int
     tokens: int
     seconds: float | None
@@ -51,21 +56,26 @@ class Outlook(Struct, frozen=True, kw_only=True):
 
 def foresee(library: Library, source: str, looking: Looking = AS_USUAL) -> Outlook:
     """Tells what an ingest would do. Nothing is read but what tells files apart, and nothing is changed."""
-    intake = Intake(library.pipeline, library.store, library.index, source_of(source), looking)
+    place = source_of(source)
+    intake = Intake(library.pipeline, library.store, library.index, place, looking)
     changes = list(intake.changes())
     to_read = [one for one in changes if one.kind in ("new", "changed")]
     pages, rejected = _pages(to_read)
-    split = library.collection.settings.splitting
-    step = max(split.size - split.overlap, 1) * (TOKEN if split.how == "tokens" else 1)
-    chunks = sum(max(round(number * CHARACTERS / step), 1) for number in pages.values())
-    seconds, known = _seconds(library, len(pages), sum(pages.values()), chunks)
+    anew = {one.key for one in changes if one.kind in ("changed", "deleted")}
+    again = made_again(library, source=place.root, but=anew)
+    chunks, tokens = _to_embed(library, pages)
+    chunks += sum(one.chunks for one in again)
+    pages_again = sum(one.pages for one in again)
+    seconds, known = _seconds(library, _through(library, len(pages), again), sum(pages.values()) + pages_again, chunks)
     return Outlook(
         source=source,
         changes=dict(Counter(one.kind for one in changes)),
         documents=len(to_read),
         pages=sum(pages.values()),
+        again=again,
+        going_on=_going_on(library),
         chunks=chunks,
-        tokens=chunks * split.size // (1 if split.how == "tokens" else TOKEN),
+        tokens=tokens + sum(one.tokens for one in again),
         seconds=seconds,
         from_history=known,
         rejected=rejected,
@@ -73,13 +83,44 @@ def foresee(library: Library, source: str, looking: Looking = AS_USUAL) -> Outlo
     )
 
 
-def _seconds(library: Library, documents: int, pages: int, chunks: int) -> tuple[float | None, bool]:
-    """Answers how long it may take on this machine, and whether the collection's own history says so."""
+def _to_embed(library: Library, pages: Mapping[str, int]) -> tuple[int, int]:
+    """Guesses how many chunks and tokens files give, by their pages."""
+    split = library.collection.settings.splitting
+    step = max(split.size - split.overlap, 1) * (TOKEN if split.how == "tokens" else 1)
+    chunks = sum(max(round(number * CHARACTERS / step), 1) for number in pages.values())
+    return chunks, chunks * split.size // (1 if split.how == "tokens" else TOKEN)
+
+
+def _going_on(library: Library) -> dict[str, int]:
+    """Counts what was taken in before and is not done, by step."""
+    found: Counter[str] = Counter()
+    for batch in library.store.census(library.collection.name):
+        for step, counted in batch.steps.items():
+            found[step] += counted.waiting + counted.running
+    return {step.name: found[step.name] for step in library.pipeline.steps if found[step.name]}
+
+
+def _through(library: Library, new: int, again: Sequence[Again]) -> dict[str, int]:
+    """Answers how many documents go through each step."""
+    steps = [step.name for step in library.pipeline.steps]
+    return {
+        step: new + sum(one.documents for one in again if steps.index(one.step) <= place)
+        for place, step in enumerate(steps)
+    }
+
+
+def _seconds(library: Library, through: Mapping[str, int], pages: int, chunks: int) -> tuple[float | None, bool]:
+    """Answers how long it may take on this machine, and whether the collection's own history says so.
+
+    What another model took says nothing.
+    """
     cores = os.cpu_count() or 1
+    settings, before = library.collection.settings, library.collection.searched
     paces = library.store.paces(library.collection.name)
-    if paces and min(many for many, _ in paces.values()) >= ENOUGH:
-        return documents * sum(took / many for many, took in paces.values()) / cores, True
-    if library.collection.settings.embedder != "granite":
+    same_model = before is None or before.embedder == settings.embedder
+    if same_model and paces and min(many for many, _ in paces.values()) >= ENOUGH:
+        return sum(through.get(step, 0) * took / many for step, (many, took) in paces.items()) / cores, True
+    if settings.embedder != "granite":
         return None, False
     return (pages * PAGE + chunks * CHUNK) / cores, False
 
