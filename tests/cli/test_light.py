@@ -29,3 +29,9 @@ def test_a_run_in_a_pipe_does_without_rich(folder: object) -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.splitlines()[-1] == "[]"
+
+
+def test_the_package_itself_can_be_run() -> None:
+    command = [sys.executable, "-m", "holdfast", "--version"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert out.startswith("holdfast ")
