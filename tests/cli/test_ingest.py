@@ -215,6 +215,16 @@ def test_a_plan_tells_of_what_was_begun_and_waits(holdfast: Run, letters: Path) 
     assert "to go on with, besides: 2 at extract" in holdfast("plan", "letters").output
 
 
+def test_a_plan_looks_as_an_ingest_with_the_same_options_would(holdfast: Run, letters: Path) -> None:
+    (letters / "old").mkdir()
+    (letters / "old" / "log.txt").write_text("Wind from the west.")
+    holdfast("ingest", "letters")
+    options = ("--ignore", "*.md", "--flat", "--allow-private")
+    foreseen = json.loads(holdfast("plan", "letters", *options, "--json").output)
+    assert foreseen["changes"] == {"unchanged": 1, "deleted": 2}
+    assert "letters: 2 deleted, 1 unchanged" in holdfast("ingest", "letters", *options).output
+
+
 def test_a_plan_makes_no_store(holdfast: Run, folder: Path) -> None:
     outlook = json.loads(holdfast("plan", "docs", "--json").output)
     assert (outlook["changes"], outlook["documents"], outlook["embedder"]) == ({"new": 2}, 2, "granite")

@@ -11,8 +11,9 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import BEGINS, NOUNS, how_to_look, same_look, take_in
+from holdfast.cli.intake import BEGINS, NOUNS, same_look, take_in
 from holdfast.cli.libraries import loaded_from
+from holdfast.cli.looking import how_to_look, what_is_said
 from holdfast.cli.progress import Progress, showing
 from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.summary import Summary
@@ -31,6 +32,7 @@ from holdfast.pipelines.rag.reading import warm
 @click.argument("sources", nargs=-1)
 @in_collection
 @how_to_look
+@what_is_said
 @click.option("--retry", is_flag=True, help="Try again what failed before.")
 @in_processes
 @how_to_work(threads=HANDS, shown="one more than cores")

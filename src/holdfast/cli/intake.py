@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-import click
+from collections.abc import Sequence
 
 from holdfast.cli.counts import Counts
-from holdfast.cli.pairs import pairs_of
 from holdfast.cli.progress import Display, Progress
 from holdfast.cli.words import count
 from holdfast.pipelines.rag.ingest import KINDS, Intake, Looking
 from holdfast.pipelines.rag.library import Library
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
 NEWS = ("new", "changed", "moved", "deleted")
 SHOWN = 5
 BEGINS = "nothing was found that could be taken in"
-
-
-def how_to_look(command: Command) -> Command:
-    """Adds the options that say how sources are looked through."""
-    options = (
-        click.option(
-            "--ignore", multiple=True, metavar="PATTERN", help="Leave out what is like this, as in .gitignore."
-        ),
-        click.option("--flat", is_flag=True, help="Only the files of a folder itself, not of the folders in it."),
-        click.option("--allow-private", is_flag=True, help="Fetch from addresses of private networks too."),
-        click.option(
-            "--meta",
-            "metadata",
-            multiple=True,
-            metavar="NAME=VALUE",
-            callback=lambda _, __, given: pairs_of(given, "--meta") if given else None,
-            help="Metadata of all that SOURCES have, in place of what was said before. [default: as it was]",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def same_look(looking: Looking) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from holdfast.cli.asked import Asked
 from holdfast.cli.stores import store_to_foresee
 from holdfast.cli.words import count, span
 from holdfast.engine.api import opened
-from holdfast.pipelines.rag.ingest import KINDS
+from holdfast.pipelines.rag.ingest import KINDS, Looking
 from holdfast.pipelines.rag.library import Library
 from holdfast.stores.protocol import Store
 
@@ -25,12 +25,22 @@ if TYPE_CHECKING:
 SHOWN = 5
 
 
-def foretell(asked: Asked, source: str, *, collection: str, price: float | None) -> None:
+def foretell(
+    asked: Asked,
+    source: str,
+    *,
+    collection: str,
+    price: float | None,
+    ignore: Sequence[str],
+    flat: bool,
+    allow_private: bool,
+) -> None:
     """Tells what an ingest of a source would do."""
     from holdfast.pipelines.rag.outlook import foresee
 
-    with _store(asked) as store, closing(Library(store, collection)) as library:
-        outlook = foresee(library, source)
+    looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private)
+    with _store(asked) as store, closing(Library(store, collection, allow_private=allow_private)) as library:
+        outlook = foresee(library, source, looking)
         embedder = library.collection.settings.embedder
     cost = None if price is None else outlook.tokens / 1_000_000 * price
     if asked.json:

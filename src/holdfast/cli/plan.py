@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.documents import is_source
 from holdfast.cli.in_collection import in_collection
+from holdfast.cli.looking import how_to_look
 from holdfast.cli.pipelines import load
 from holdfast.cli.stores import known_batch, store_to_foresee
 from holdfast.cli.words import count, moment, span, table
@@ -21,10 +23,13 @@ from holdfast.engine.forecast import Forecast, foresee
 @click.argument("pipeline", metavar="PIPELINE|SOURCE")
 @click.option("--batch", help="Only the documents of this batch.")
 @in_collection
+@how_to_look
 @click.option("--price", type=float, help="What a million tokens cost, for an embedder behind a service.")
 @common
 @click.pass_obj
-def plan(asked: Asked, *, pipeline: str, batch: str | None, collection: str, price: float | None) -> None:
+def plan(
+    asked: Asked, /, *, pipeline: str, batch: str | None, collection: str, price: float | None, **look: Any
+) -> None:
     """Says what would be done before anything runs. Nothing is run and nothing changed.
 
     PIPELINE is a Python file or module, as for `holdfast run`: what would run, what is stale and why, what waits for
@@ -37,7 +42,7 @@ def plan(asked: Asked, *, pipeline: str, batch: str | None, collection: str, pri
     if is_source(pipeline):
         from holdfast.cli.outlook import foretell  # with document search, which other plans do without
 
-        foretell(asked, pipeline, collection=collection, price=price)
+        foretell(asked, pipeline, collection=collection, price=price, **look)
         return
     loaded = load(pipeline)
     with store_to_foresee(asked) as store:

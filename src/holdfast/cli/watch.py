@@ -16,8 +16,9 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import BEGINS, NEWS, NOUNS, how_to_look, same_look, tell_left_out, told_of
+from holdfast.cli.intake import BEGINS, NEWS, NOUNS, same_look, tell_left_out, told_of
 from holdfast.cli.libraries import loaded_from
+from holdfast.cli.looking import how_to_look, what_is_said
 from holdfast.cli.progress import Display, Lines, Progress, showing
 from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.summary import Summary
@@ -43,6 +44,7 @@ from holdfast.pipelines.rag.watching import Glance, Watcher
     "--every", type=Duration(), default="2s", show_default=True, help="How long to wait between two looks at SOURCES."
 )
 @how_to_look
+@what_is_said
 @in_processes
 @how_to_work(threads=HANDS, shown="one more than cores")
 @how_to_watch
