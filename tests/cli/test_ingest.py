@@ -101,6 +101,31 @@ def test_a_source_that_is_not_there_is_a_sentence(holdfast: Run, letters: Path) 
     assert "lettres" in said.output
 
 
+NOWHERE = "http://127.0.0.1:1/x.pdf"
+"""Nobody listens there, with a network or without."""
+
+
+def test_a_source_that_cannot_be_reached_is_a_line_and_the_others_are_taken_in(holdfast: Run, letters: Path) -> None:
+    (letters / "broken.pdf").write_bytes(b"%PDF-1.7 and then nothing of use")
+    said = holdfast("ingest", NOWHERE, "letters", "--allow-private")
+    assert said.exit_code == 4, "not 1, as for the dead letter"
+    (line,) = [line for line in said.output.splitlines() if line.startswith(NOWHERE)]
+    assert f"{NOWHERE}: could not be reached, and what it had stays as it is: 127.0.0.1 does not answer" in line
+    assert "letters: 3 new" in said.output
+    assert "2 of 3 are done." in said.output
+    assert "1 source could not be reached. Look again with the same command:\n  holdfast ingest http" in said.output
+    told = holdfast("ingest", NOWHERE, "--allow-private", "--json")
+    summary = json.loads(told.stdout.splitlines()[-1])
+    assert (summary["sources_away"], summary["exit_code"], told.exit_code) == ([NOWHERE], 4, 4)
+
+
+def test_a_plan_of_a_source_that_cannot_be_reached_says_so(holdfast: Run, letters: Path) -> None:
+    said = holdfast("plan", NOWHERE, "--allow-private")
+    assert said.exit_code == 4
+    assert said.output.startswith(f"Error: {NOWHERE}: could not be reached")
+    assert "Traceback" not in said.output
+
+
 def test_an_embedder_that_does_not_exist_is_refused_before_anything_is_made(holdfast: Run, letters: Path) -> None:
     said = holdfast("collection", "create", "small", "--embedder", "granit")
     assert said.exit_code == 2

@@ -45,7 +45,7 @@ def test_every_command_answers_in_json_and_takes_a_store() -> None:
 
 def test_the_exit_codes_are_documented(holdfast: Run) -> None:
     told = holdfast("--help").stdout
-    for code in ("0 ", "1 ", "2 ", "3 ", "130 "):
+    for code in ("0 ", "1 ", "2 ", "3 ", "4 ", "130 "):
         assert f"\n    {code}" in told
 
 

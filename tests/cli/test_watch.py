@@ -262,6 +262,13 @@ def test_a_source_that_was_never_there_is_refused_at_once(letters: Path, holdfas
     assert "there is no file or folder lettres" in said.output
 
 
+def test_a_source_that_does_not_answer_is_told_of_and_the_others_are_followed(letters: Path, start: Start) -> None:
+    with watching(start, "http://127.0.0.1:1/x.pdf", "letters", "--allow-private") as watch:
+        watch.until_said("http://127.0.0.1:1/x.pdf: away, and what it had stays in the index: ")
+        until_found("tides.txt")
+        assert watch.stop()[0] == 130
+
+
 def test_nobody_looks_before_the_first_of_a_crew_has_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy may say that it began while the first still forks, and closes what is open in the store."""
     looks: list[str] = []

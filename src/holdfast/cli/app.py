@@ -86,6 +86,7 @@ def app() -> None:
            failed (debug); a kill changed the result (crashtest)
       2    the command or the pipeline is written wrongly
       3    the store cannot be used
+      4    a source could not be reached (ingest, plan); what others have was taken in, and the same command looks again
       130  stopped by Ctrl-C, 143 by SIGTERM; the work is saved, and the same command goes on
     """
 

@@ -57,7 +57,8 @@ def ingest(
 
     SOURCES are folders, files, globs and URLs (https:, s3:, file:): PDF, DOCX, PPTX, XLSX, HTML, Markdown, text, EML
     and MSG with what they carry, PNG, JPEG and TIFF. Files that did not change since the last time cost nothing;
-    files that are gone leave the index. Without SOURCES it goes on with what is in the store.
+    files that are gone leave the index. Without SOURCES it goes on with what is in the store. A source that cannot be
+    reached is told of, and the others are taken in; it ends with 4 then.
     """
     looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private, metadata=metadata)
     where = ["--collection", collection] if collection != "documents" else []
@@ -69,8 +70,7 @@ def ingest(
         counts.items = library.tally
         with showing(asked, counts, limits) as progress:
             library.make_ready(processes=how["processes"])
-            for source in sources:
-                take_in(library, source, looking, progress)
+            away = [source for source in sources if not take_in(library, source, looking, progress)]
             if retry:
                 progress.display.say(f"{count(_redriven(library), 'document')} that failed: tried again")
             counts.recount()
@@ -88,6 +88,7 @@ def ingest(
             goes_on=asked.same_command(*words),
             retry=asked.command(*words, "--retry"),
             begins=BEGINS,
+            away=away,
         )
         closed(asked, summary, progress)
 

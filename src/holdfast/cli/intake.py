@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from holdfast.cli.counts import Counts
 from holdfast.cli.progress import Display, Progress
-from holdfast.cli.words import count
+from holdfast.cli.words import count, one_line
+from holdfast.core.errors import RetryLater
 from holdfast.pipelines.rag.ingest import KINDS, Intake, Looking
 from holdfast.pipelines.rag.library import Library
+from holdfast.pipelines.rag.sources.source import Unreachable
 
 NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
 NEWS = ("new", "changed", "moved", "deleted")
@@ -24,16 +26,29 @@ def same_look(looking: Looking) -> tuple[str, ...]:
     return (*ignore, *flat, *(("--allow-private",) if looking.allow_private else ()))
 
 
-def take_in(library: Library, source: str, looking: Looking, progress: Progress) -> None:
-    """Takes a source in, and says what became of its files."""
+AWAY = (Unreachable, RetryLater)
+"""What is raised over a source that does not answer, or not now. Nothing is known of its files then."""
+
+
+def take_in(library: Library, source: str, looking: Looking, progress: Progress) -> bool:
+    """Takes a source in, and says what became of its files. Answers whether it could be reached."""
     counts = progress.counts
     counts.submitting = True
     try:
         intake = library.take_in(source, looking, tell=lambda _: _counted(counts))
+    except AWAY as error:
+        progress.display.say(told_away(source, error))
+        return False
     finally:
         counts.submitting = False
     progress.display.say(f"{source}: {told_of(intake)}")
     tell_left_out(_left_out(intake), progress.display)
+    return True
+
+
+def told_away(source: str, error: Exception) -> str:
+    """Gives in a line that a source could not be reached, and why."""
+    return one_line(f"{source}: could not be reached, and what it had stays as it is: {error}", 300)
 
 
 def told_of(intake: Intake, kinds: Sequence[str] = KINDS) -> str:

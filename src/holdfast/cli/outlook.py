@@ -11,7 +11,8 @@ import click
 import msgspec
 from msgspec.structs import asdict
 
-from holdfast.cli.asked import Asked
+from holdfast.cli.asked import SOURCE_AWAY, Asked, Trouble
+from holdfast.cli.intake import AWAY, told_away
 from holdfast.cli.stores import store_to_foresee
 from holdfast.cli.words import count, span
 from holdfast.engine.api import opened
@@ -40,7 +41,10 @@ def foretell(
 
     looking = Looking(ignore=ignore, recursive=not flat, allow_private=allow_private)
     with _store(asked) as store, closing(Library(store, collection, allow_private=allow_private)) as library:
-        outlook = foresee(library, source, looking)
+        try:
+            outlook = foresee(library, source, looking)
+        except AWAY as error:
+            raise Trouble(told_away(source, error), code=SOURCE_AWAY) from error
         embedder = library.collection.settings.embedder
     cost = None if price is None else outlook.tokens / 1_000_000 * price
     if asked.json:

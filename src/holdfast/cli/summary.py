@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 from msgspec.structs import asdict, replace
 
-from holdfast.cli.asked import DEAD_LETTERS, FINE, INTERRUPTED, TERMINATED, Asked
+from holdfast.cli.asked import DEAD_LETTERS, FINE, INTERRUPTED, SOURCE_AWAY, TERMINATED, Asked
 from holdfast.cli.progress import SIGNALS
 from holdfast.cli.words import count, one_line, rate, span
 from holdfast.core.commands import about
@@ -31,6 +33,7 @@ class Summary:
         goes_on: str,
         retry: str = "",
         begins: str = "submit some with `holdfast run` or `submit`",
+        away: Sequence[str] = (),
     ) -> None:
         self.pipeline = pipeline
         self.batch = batch
@@ -38,6 +41,7 @@ class Summary:
         self.goes_on = goes_on
         self.retry = retry
         self.begins = begins
+        self.away = away
         self.balance: Balance = store.balance(pipeline, batch)
         self.dead: list[Standing] = (
             store.standings(pipeline, batch=batch, state="dead", limit=SHOWN) if self.balance.dead else []
@@ -48,7 +52,8 @@ class Summary:
     def exit_code(self) -> int:
         """What the process ends with."""
         stopped = {"SIGINT": INTERRUPTED, "SIGTERM": TERMINATED}
-        return stopped.get(self.report.stopped_by, DEAD_LETTERS if self.balance.dead else FINE)
+        ended = SOURCE_AWAY if self.away else DEAD_LETTERS if self.balance.dead else FINE
+        return stopped.get(self.report.stopped_by, ended)
 
     def as_json(self, receipt: Receipt | None) -> dict[str, object]:
         """Gives it for programs."""
@@ -59,6 +64,7 @@ class Summary:
             "report": asdict(self.report),
             "balance": {**asdict(self.balance), "balances": self.balance.balances},
             "dead_letters": [{"key": one.key, "batch": one.batch, "reason": one.reason} for one in self.dead],
+            "sources_away": [*self.away],
             "exit_code": self.exit_code,
         }
 
@@ -67,13 +73,20 @@ class Summary:
         if not self.balance.expected:
             where = f"Batch {self.batch} of pipeline" if self.batch else "Pipeline"
             click.echo(f"{where} {self.pipeline} has no documents yet; {self.begins}.")
+            self._tell_away()
             return
         click.echo(self._what_was_done())
         self._tell_dead_letters(asked)
         if self.balance.paused:
             click.echo(f"{count(self.balance.paused, 'document')} paused: {self._list(asked, 'review')}")
+        self._tell_away()
         if self.report.stopped_by:
             self._tell_how_to_go_on()
+
+    def _tell_away(self) -> None:
+        if self.away:
+            click.echo(f"{count(len(self.away), 'source')} could not be reached. Look again with the same command:")
+            click.echo(f"  {self.goes_on}")
 
     def _what_was_done(self) -> str:
         report = self.report
