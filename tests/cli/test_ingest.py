@@ -280,6 +280,44 @@ def test_an_index_that_there_is_not_is_refused(holdfast: Run, letters: Path) -> 
     assert "there are store, qdrant:FOLDER" in said.output
 
 
+def test_a_collection_is_verified_by_its_name(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    assert "2 documents asked about, 2 checks" in (said := holdfast("verify", "documents")).output
+    assert (said.exit_code, "2 fine" in said.output) == (0, True)
+    with closing(sqlite3.connect("holdfast.db")) as db:
+        db.execute("delete from rag_meaning where document_id = (select min(id) from rag_document)")
+        db.commit()
+    said = holdfast("verify", "documents")
+    assert said.exit_code == 1
+    assert "1 fine, 1 gone and to be done anew" in said.output
+    assert "do it anew: holdfast ingest --collection documents\n" in said.output
+    assert holdfast("ingest", "--collection", "documents").exit_code == 0
+    assert holdfast("verify", "documents").exit_code == 0
+    assert "no batch 'lettres'" in holdfast("verify", "documents", "--batch", "lettres").output
+
+
+def test_a_file_that_was_deleted_is_not_missed(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    (letters / "tides.txt").unlink()
+    holdfast("ingest", "letters")
+    assert "gone" not in (said := holdfast("verify", "documents")).output
+    assert said.exit_code == 0
+    assert "0 documents done" in holdfast("ingest", "letters").output
+
+
+@pytest.mark.parametrize("changed", [("--embedder", "hash:32"), ("--size", "40", "--overlap", "0")])
+def test_what_other_settings_have_not_made_yet_is_not_verified(
+    holdfast: Run, letters: Path, changed: tuple[str, ...]
+) -> None:
+    holdfast("ingest", "letters")
+    holdfast("collection", "configure", "documents", *changed)
+    said = holdfast("verify", "documents")
+    assert said.exit_code == 2
+    assert "let `holdfast ingest --collection documents` make them anew, then verify" in said.output
+    holdfast("ingest", "letters")
+    assert holdfast("verify", "documents").exit_code == 0
+
+
 def test_the_stores_own_files_are_no_documents(letters: Path, holdfast: Run) -> None:
     beside = ("--store", f"sqlite:///{letters.name}/papers.db")
     holdfast("collection", "create", "documents", "--embedder", "hash:64", *beside)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
 import click
 import msgspec
 
@@ -12,6 +15,10 @@ from holdfast.cli.who import named
 from holdfast.cli.words import count, one_line, span
 from holdfast.engine import api
 from holdfast.engine.findings import Verification
+from holdfast.stores.protocol import Store
+
+if TYPE_CHECKING:
+    from holdfast.pipelines.rag.library import Library
 
 LISTED = 20
 
@@ -33,7 +40,7 @@ class Sample(click.ParamType):  # type: ignore[type-arg]  # generic since click 
 
 
 @click.command()
-@click.argument("pipeline")
+@click.argument("pipeline", metavar="PIPELINE|COLLECTION")
 @click.option("--batch", help="Only this batch.")
 @click.option("--key", help="Only this document, or all that are like it, with * and ?.")
 @click.option("--sample", type=Sample(), help="Only so many documents, or this share of them, drawn at random.")
@@ -56,7 +63,8 @@ def verify(
 ) -> None:
     """Asks whether the work of documents is still there, and has done anew what is gone.
 
-    For every document of PIPELINE that no worker holds, the verify of each step behind it is asked. A document whose
+    PIPELINE is a Python file or module, as for `holdfast run`; COLLECTION is one of `holdfast collection list`. For
+    every document of it that no worker holds, the verify of each step behind it is asked. A document whose
     work is gone goes back to that step, as a new generation; a worker does it anew. If that was of no use the last
     time, it is parked for a person. One that is on hold goes back and stays on hold; a dead letter is only told of.
     A verify that raises an error is told, and changes nothing.
@@ -64,22 +72,47 @@ def verify(
     Ends with 1 when something was gone, or could not be asked.
     """
     asked.tell_bodies()
-    loaded = load(pipeline)
     with store_that_exists(asked) as store:
-        name = known_pipeline(store, loaded.pipeline.name)
+        library = _library(store, pipeline)
+        verified = load(pipeline).pipeline if library is None else library.pipeline
+        name = known_pipeline(store, verified.name)
         if batch:
             known_batch(store, name, batch)
-        found = api.verify(
-            loaded.pipeline, store, batch=batch, key=key, sample=sample, seed=seed, who=who, threads=threads
-        )
+        which: dict[str, Any] = {
+            "batch": batch,
+            "key": key,
+            "sample": sample,
+            "seed": seed,
+            "who": who,
+            "threads": threads,
+        }
+        found = _verified(library, **which) if library else api.verify(verified, store, **which)
     if asked.json:
         click.echo(msgspec.json.encode(found))
     else:
-        _tell(asked, found, any(step.verify_body for step in loaded.pipeline.steps), pipeline)
+        goes_on = ("ingest", "--collection", pipeline) if library else ("run", pipeline)
+        _tell(found, any(step.verify_body for step in verified.steps), asked.command(*goes_on))
     raise click.exceptions.Exit(DEAD_LETTERS if found.gone or found.errors else FINE)
 
 
-def _tell(asked: Asked, found: Verification, can_be_asked: object, pipeline: str) -> None:
+def _library(store: Store, name: str) -> Library | None:
+    """Gives the library of a collection, if there is one of this name."""
+    if name not in store.pipelines():
+        return None
+    from holdfast.cli.libraries import collections_of  # with document search, which other pipelines do without
+    from holdfast.pipelines.rag.library import Library
+
+    return Library(store, name) if name in [one.name for one in collections_of(store)] else None
+
+
+def _verified(library: Library, **which: Any) -> Verification:
+    from holdfast.pipelines.rag.verifying import verify
+
+    with closing(library):
+        return verify(library, **which)
+
+
+def _tell(found: Verification, can_be_asked: object, goes_on: str) -> None:
     if not can_be_asked:
         click.echo("no step has a verify, so nothing can be asked; add one with @step.verify")
         return
@@ -102,4 +135,4 @@ def _tell(asked: Asked, found: Verification, can_be_asked: object, pipeline: str
     if len(found.findings) > LISTED:
         click.echo(f"  and {len(found.findings) - LISTED:,} more; --json lists them")
     if found.rewound:
-        click.echo(f"do it anew: {asked.command('run', pipeline)}")
+        click.echo(f"do it anew: {goes_on}")
