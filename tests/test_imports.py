@@ -43,6 +43,8 @@ def may_import(importer: str, name: str) -> bool:
     first = target.partition(".")[0]
     if layer == "testing" or first == layer == "core" or (not layer and first in ("core", "engine")):
         return True
+    if layer == "__main__":
+        return first == "cli"
     if layer == "stores":
         return first == "core" or _within_stores(importer, target)
     if layer == "engine":
