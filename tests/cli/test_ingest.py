@@ -325,3 +325,37 @@ def test_the_stores_own_files_are_no_documents(letters: Path, holdfast: Run) -> 
     assert (done.exit_code, "dead" in done.output) == (0, False), done.output
     assert "new" not in holdfast("ingest", letters.name, *beside).output
     assert "an SQLite database" in holdfast("ingest", f"{letters.name}/papers.db", *beside).output
+
+
+def test_no_name_of_a_file_reaches_the_terminal_as_a_command(holdfast: Run, letters: Path) -> None:
+    red = "\x1b[31mred\nfree tide.txt"
+    (letters / red).write_text("The neap tide comes at half moon.")
+    (letters / f"broken {red}.pdf").write_bytes(b"%PDF-1.7 and then nothing of use")
+    (letters / f"nowhere {red}").symlink_to("nowhere")
+    (letters / f"program {red}").write_bytes(b"\x7fELF and more")
+    commands = (
+        ["plan", "letters"],
+        ["ingest", "letters"],
+        ["search", "neap", "tide"],
+        ["status"],
+        ["dead", "list"],
+        ["show", red],
+        ["explain", f"broken {red}.pdf"],
+    )
+    for words in commands:
+        said = holdfast(*words).output
+        assert "\x1b" not in said, words
+        assert "red\nfree" not in said, words
+        assert "[31mred" in said, words
+    assert " 1. \ufffd[31mred\ufffdfree tide.txt" in holdfast("search", "neap", "tide").output
+
+
+def test_a_command_about_such_a_name_can_be_pasted(holdfast: Run, letters: Path) -> None:
+    import subprocess
+
+    broken = "it's \x1b[31m a\nb\\n.pdf"
+    (letters / broken).write_bytes(b"%PDF-1.7 and then nothing of use")
+    said = holdfast("ingest", "letters").output
+    (command,) = [line.split(":", 1)[1] for line in said.splitlines() if line.startswith("  why:")]
+    printed = ["bash", "-c", f'holdfast() {{ printf %s "$2"; }}; {command}']
+    assert subprocess.run(printed, capture_output=True, text=True, check=True).stdout == broken

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -71,7 +70,7 @@ class Asked:
 
     def same_command(self, *otherwise: str) -> str:
         """Gives the command that was asked for, or a shorter one that goes on as well."""
-        same = shlex.join(["holdfast", *map(shown, self.words)])
+        same = pasteable([*map(shown, self.words)])
         return same if self.words and len(same) <= LONGEST_COMMAND else self.command(*otherwise)
 
 

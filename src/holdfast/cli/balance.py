@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from holdfast.cli.words import table
+from holdfast.cli.words import harmless, table
 
 STATES = ("done", "dead", "cancelled", "running", "waiting", "paused")
 
@@ -30,7 +30,7 @@ def balances(batches: Iterable[tuple[str, str, Balanced]]) -> list[str]:
     """Gives one line for each batch: its name, its state, and both sides of its balance."""
     rows = [["batch", "", "expected", "=", *_between(STATES), ""]]
     rows += [
-        [name, state, f"{counted.expected:,}", "=", *_between(numbers(counted, STATES)), _verdict(counted)]
+        [harmless(name), state, f"{counted.expected:,}", "=", *_between(numbers(counted, STATES)), _verdict(counted)]
         for name, state, counted in batches
     ]
     return table(rows, indent="  ", right=range(2, len(rows[0]) - 1))

@@ -16,7 +16,7 @@ from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.chosen import the_one
 from holdfast.cli.stores import store_that_exists, store_that_lasts
 from holdfast.cli.who import signed
-from holdfast.cli.words import count
+from holdfast.cli.words import count, harmless
 from holdfast.core.capsule import LARGEST, Capsule, read
 from holdfast.core.commands import about, pasteable
 from holdfast.core.errors import CapsuleError
@@ -91,7 +91,7 @@ def _tell_packed(asked: Asked, head: Capsule, file: Path) -> None:
         said = {"file": str(file), "bytes": size, "pipeline": head.document.pipeline, "key": head.document.key}
         click.echo(msgspec.json.encode(said))
         return
-    click.echo(f"packed {head.document.key} ({head.document.state}) into {file}, {size:,} bytes")
+    click.echo(f"packed {harmless(head.document.key)} ({head.document.state}) into {file}, {size:,} bytes")
     elsewhere = pasteable(about(("capsule", "load"), str(file)), store=("--store", "sqlite:///capsule.db"))
     click.echo(f"load it elsewhere: {elsewhere}")
 
@@ -121,7 +121,8 @@ def load(asked: Asked, *, file: Path, redrive: bool, who: str, reason: str) -> N
     if asked.json:
         click.echo(msgspec.json.encode(_facts(asked, loaded, here.state)))
         return
-    click.echo(f"loaded {here.key} of pipeline {here.pipeline}, {here.state}, with {count(len(loaded.items), 'item')}")
+    name, items = harmless(here.key), count(len(loaded.items), "item")
+    click.echo(f"loaded {name} of pipeline {here.pipeline}, {here.state}, with {items}")
     click.echo(f"its story: {asked.command(*about(('show',), here.key))}")
 
 

@@ -12,7 +12,7 @@ from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.in_collection import MADE_BY
 from holdfast.cli.libraries import collection_in, collections_of
 from holdfast.cli.stores import store_that_exists, store_that_lasts
-from holdfast.cli.words import count, table
+from holdfast.cli.words import count, harmless, table
 from holdfast.pipelines.rag.collections import Collection, Settings
 from holdfast.pipelines.rag.embedders import checked
 from holdfast.pipelines.rag.embedders.rate import Rate
@@ -119,7 +119,7 @@ def show(asked: Asked, /, *, name: str) -> None:
         if number:
             click.echo(f"  {state:<11} {number:,}")
     for source, number in here.sources.items():
-        click.echo(f"  {count(number, 'document')} of {source}")
+        click.echo(f"  {count(number, 'document')} of {harmless(source)}")
 
 
 @collection.command()

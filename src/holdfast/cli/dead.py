@@ -15,7 +15,7 @@ from holdfast.cli.chosen import Chosen, choosing, chosen, since, the_one
 from holdfast.cli.deciding import Verb, decide, named_and_reasoned, trying_out
 from holdfast.cli.stores import store_that_exists
 from holdfast.cli.story import Story
-from holdfast.cli.words import ago, count, one_line, table
+from holdfast.cli.words import ago, count, harmless, one_line, table
 from holdfast.core.commands import about
 from holdfast.core.model import Standing
 from holdfast.engine.case import where
@@ -104,7 +104,12 @@ def _tell(asked: Asked, store: Store, letters: list[Standing], total: int) -> No
     click.echo(f"{count(total, 'dead letter')}{more}:")
     now = store.now()
     rows = [
-        [f"{one.batch}/{one.key}", f"at {one.checkpoint.step}", ago(since(store, one), now), one_line(_why(one), 120)]
+        [
+            harmless(f"{one.batch}/{one.key}"),
+            f"at {one.checkpoint.step}",
+            ago(since(store, one), now),
+            one_line(_why(one), 120),
+        ]
         for one in letters
     ]
     for line in table(rows, indent="  "):

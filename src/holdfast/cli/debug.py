@@ -14,7 +14,7 @@ from holdfast.cli.chosen import the_one
 from holdfast.cli.pipelines import Loaded, load
 from holdfast.cli.stores import store_that_exists
 from holdfast.cli.who import signed
-from holdfast.cli.words import one_line, place
+from holdfast.cli.words import harmless, one_line, place
 from holdfast.cli.working import prepared
 from holdfast.core.commands import about
 from holdfast.core.model import Standing
@@ -88,6 +88,6 @@ def _tell(asked: Asked, here: Standing, looking: _Looking) -> None:
     else:
         where = "" if here.state == "done" else f" {place(here.checkpoint, None)}"
         why = f": {one_line(here.reason)}" if here.reason else ""
-        click.echo(f"{here.key} is {here.state}{where}{why}")
+        click.echo(f"{harmless(here.key)} is {here.state}{where}{why}")
     failed = here.state == "dead" or (looking.errors and here.state != "done")
     raise click.exceptions.Exit(DEAD_LETTERS if failed else FINE)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.who import named
-from holdfast.cli.words import count, one_line, place, span, table
+from holdfast.cli.words import count, harmless, one_line, place, span, table
 from holdfast.cli.working import Duration
 from holdfast.core.commands import WHY, about
 from holdfast.core.model import Standing
@@ -149,7 +149,7 @@ def _tell(asked: Asked, store: Store, scan: Scan, found: Sequence[Orphan]) -> No
         here = one.standing
         where = f"{here.pipeline}/{here.batch}/{here.key}" if several else here.key
         worker = f"{here.holder} ({'alive' if one.alive else 'silent'})"
-        rows.append([where, place(here.checkpoint, shapes[here.pipeline]), worker, one_line(one.why)])
+        rows.append([harmless(where), place(here.checkpoint, shapes[here.pipeline]), worker, one_line(one.why)])
     for line in table(rows):
         click.echo(line)
     if len(found) > SHOWN:

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 from holdfast.cli.asked import SOURCE_AWAY, Asked, Trouble
 from holdfast.cli.intake import AWAY, told_away
 from holdfast.cli.stores import store_to_foresee
-from holdfast.cli.words import count, span
+from holdfast.cli.words import count, harmless, one_line, span
 from holdfast.engine.api import opened
 from holdfast.pipelines.rag.ingest import KINDS, Looking
 from holdfast.pipelines.rag.library import Library
@@ -67,7 +67,7 @@ def _store(asked: Asked) -> Iterator[Store]:
 
 def _told(outlook: Outlook, embedder: str, cost: float | None) -> Iterator[str]:
     kinds = [f"{outlook.changes[kind]:,} {kind}" for kind in KINDS if outlook.changes.get(kind)]
-    yield f"{click.style(outlook.source, bold=True)}: {', '.join(kinds) or 'nothing there'}"
+    yield f"{click.style(harmless(outlook.source), bold=True)}: {', '.join(kinds) or 'nothing there'}"
     if outlook.documents:
         read = count(outlook.documents - len(outlook.rejected), "file")
         yield f"  to read: {read} with about {count(outlook.pages, 'page')}"
@@ -104,6 +104,6 @@ def _cost(embedder: str, cost: float | None) -> str:
 
 def _left_out(why: str, files: Mapping[str, str]) -> Iterator[str]:
     for key, reason in list(files.items())[:SHOWN]:
-        yield f"  {why}: {key}: {reason}"
+        yield f"  {why}: {harmless(key)}: {one_line(reason)}"
     if len(files) > SHOWN:
         yield f"  {why}: {len(files) - SHOWN:,} more"

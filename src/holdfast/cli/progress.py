@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.cli.asked import Asked
 from holdfast.cli.counts import Counts, Failed
-from holdfast.cli.words import count, one_line, rate, span
+from holdfast.cli.words import count, harmless, one_line, rate, span
 from holdfast.core.errors import StoreError
 from holdfast.engine.budget import Budget
 
@@ -54,7 +54,7 @@ class Lines:
         click.echo(_worded(failed))
 
     def say(self, text: str) -> None:
-        click.echo(text)
+        click.echo(harmless(text))
 
     def close(self) -> None:
         return

@@ -13,7 +13,7 @@ from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.chosen import since, the_one
 from holdfast.cli.deciding import named_and_reasoned, plan_of
 from holdfast.cli.stores import known_pipeline, store_that_exists
-from holdfast.cli.words import ago, count, one_line, table
+from holdfast.cli.words import ago, count, harmless, one_line, table
 from holdfast.core.codec import encode_json
 from holdfast.core.commands import about
 from holdfast.core.damage import leads_out_to
@@ -84,11 +84,11 @@ def _tell(asked: Asked, store: Store, waiting: list[Standing], total: int) -> No
     now = store.now()
     rows = [
         [
-            f"{one.batch}/{one.key}",
+            harmless(f"{one.batch}/{one.key}"),
             f"at {one.checkpoint.step}",
             ago(since(store, one), now),
             _until(one, now),
-            one.reason,
+            one_line(one.reason),
         ]
         for one in waiting
     ]

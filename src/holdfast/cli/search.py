@@ -12,6 +12,7 @@ from holdfast.cli.in_collection import MADE_BY, in_collection
 from holdfast.cli.libraries import collection_in
 from holdfast.cli.pairs import pairs_of
 from holdfast.cli.stores import store_that_exists
+from holdfast.cli.words import harmless
 from holdfast.pipelines.rag.index import Where
 from holdfast.pipelines.rag.library import Library
 from holdfast.pipelines.rag.search import By, Found
@@ -57,13 +58,13 @@ def search(
     if not found:
         click.echo("Nothing was found.")
     for place, one in enumerate(found, 1):
-        click.echo(f"{place:2}. {click.style(one.key, bold=True)}{_place(one)}")
+        click.echo(f"{place:2}. {click.style(harmless(one.key), bold=True)}{_place(one)}")
         click.echo(f"    {highlighted(one)}")
 
 
 def _place(found: Found) -> str:
     page = f", page {found.page}" if found.kind in ("pdf", "pptx", "xlsx", "tiff") or found.page > 1 else ""
-    title = f"  {found.title}" if found.title and found.title not in found.key else ""
+    title = f"  {harmless(found.title)}" if found.title and found.title not in found.key else ""
     return page + click.style(title, dim=True)
 
 
@@ -71,7 +72,8 @@ def highlighted(found: Found) -> str:
     """Gives the snippet with the words that were asked for in colour."""
     parts = []
     at = 0
+    snippet = harmless(found.snippet)
     for start, end in found.marks:
-        parts += [found.snippet[at:start], click.style(found.snippet[start:end], fg="yellow", bold=True)]
+        parts += [snippet[at:start], click.style(snippet[start:end], fg="yellow", bold=True)]
         at = end
-    return "".join([*parts, found.snippet[at:]]).strip()
+    return "".join([*parts, snippet[at:]]).strip()

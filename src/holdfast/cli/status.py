@@ -14,7 +14,7 @@ from holdfast.cli.balance import balances, in_order
 from holdfast.cli.chosen import since
 from holdfast.cli.hands import Workers
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
-from holdfast.cli.words import ago, count, one_line, short
+from holdfast.cli.words import ago, count, harmless, one_line, short
 from holdfast.core.batches import CLOSING
 from holdfast.core.commands import about
 from holdfast.core.model import Batch, Standing
@@ -89,7 +89,7 @@ class Overview:
         if not one.at_step:
             return
         steps = in_order(one.at_step, self.shape.names if self.shape else ())
-        click.echo(f"  {one.name}, at steps: " + ", ".join(f"{step} {one.at_step[step]:,}" for step in steps))
+        click.echo(f"  {harmless(one.name)}, at steps: " + ", ".join(f"{step} {one.at_step[step]:,}" for step in steps))
 
     def _tell_paces(self) -> None:
         if said := [f"{step} {short(average)}" for step, average in self.averages().items()]:
@@ -118,7 +118,7 @@ class Overview:
         for one, died_at in zip(self.dead, self.died, strict=True):
             where = f"{one.batch}/{one.key}" if len(self.batches) > 1 else one.key
             died = ago(min(died_at, now), now)
-            click.echo(f"    {where} at {one.checkpoint.step}, {died}: {one_line(one.reason, 160)}")
+            click.echo(f"    {harmless(where)} at {one.checkpoint.step}, {died}: {one_line(one.reason, 160)}")
         show = about(("show",), self.dead[0].key, options=self.where)
         click.echo(f"    the whole story: {asked.command(*show)}")
 

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked
-from holdfast.cli.words import ago, count, inside, moment, one_line, place, table
+from holdfast.cli.words import ago, count, harmless, inside, moment, one_line, place, table
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.model import WHOLE, Aside, Entry, Output, Standing
 from holdfast.stores.protocol import Store
@@ -42,7 +42,9 @@ class Story:
     def tell(self) -> None:
         """Tells it to a person."""
         here = self.here
-        click.echo(f"{click.style(here.key, bold=True)}  in batch {here.batch} of pipeline {here.pipeline}")
+        click.echo(
+            f"{click.style(harmless(here.key), bold=True)}  in batch {harmless(here.batch)} of pipeline {here.pipeline}"
+        )
         for line in table(self._facts(), indent="  "):
             click.echo(line)
         self._tell_outputs()

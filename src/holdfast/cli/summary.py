@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 
 from holdfast.cli.asked import DEAD_LETTERS, FINE, INTERRUPTED, SOURCE_AWAY, TERMINATED, Asked
 from holdfast.cli.progress import SIGNALS
-from holdfast.cli.words import count, one_line, rate, span
+from holdfast.cli.words import count, harmless, one_line, rate, span
 from holdfast.core.commands import about
 from holdfast.core.model import Balance, Receipt, Standing
 from holdfast.engine.case import where
@@ -112,7 +112,7 @@ class Summary:
         more = f", the newest {SHOWN}" if self.balance.dead > SHOWN else ""
         click.secho(f"{count(self.balance.dead, 'dead letter')}{more}:", fg="red")
         for one in self.dead:
-            click.echo(f"  {one.key} at {one.checkpoint.step}: {one_line(one.reason, 160)}")
+            click.echo(f"  {harmless(one.key)} at {one.checkpoint.step}: {one_line(one.reason, 160)}")
         click.echo(f"  why:      {asked.command(*about(('show',), self.dead[0].key, options=self.where))}")
         click.echo(f"  them all: {self._list(asked, 'dead')}")
         if self.retry:

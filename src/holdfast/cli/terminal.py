@@ -10,7 +10,7 @@ from rich.text import Text
 
 from holdfast.cli.counts import Counts, Failed
 from holdfast.cli.progress import also, kept, pace
-from holdfast.cli.words import count, one_line, span
+from holdfast.cli.words import count, harmless, one_line, span
 
 MOST_STEPS = 12
 
@@ -35,7 +35,7 @@ class Terminal:
         self._console.print(Text.assemble((f"{mark} ", style), line))
 
     def say(self, text: str) -> None:
-        self._console.print(Text(text, style="bold"))
+        self._console.print(Text(harmless(text), style="bold"))
 
     def close(self) -> None:
         self._live.stop()

@@ -12,7 +12,7 @@ from holdfast.cli.asked import DEAD_LETTERS, FINE, Asked, common
 from holdfast.cli.pipelines import load
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.who import named
-from holdfast.cli.words import count, one_line, span
+from holdfast.cli.words import count, harmless, one_line, span
 from holdfast.engine import api
 from holdfast.engine.findings import Verification
 from holdfast.stores.protocol import Store
@@ -131,7 +131,7 @@ def _tell(found: Verification, can_be_asked: object, goes_on: str) -> None:
     if found.seed is not None:
         click.echo(f"the same sample again: --seed {found.seed}")
     for one in found.findings[:LISTED]:
-        click.echo(f"  {one.batch}/{one.key} at {one.step}, {one.what}: {one_line(one.why, 160)}")
+        click.echo(f"  {harmless(f'{one.batch}/{one.key}')} at {one.step}, {one.what}: {one_line(one.why, 160)}")
     if len(found.findings) > LISTED:
         click.echo(f"  and {len(found.findings) - LISTED:,} more; --json lists them")
     if found.rewound:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.words import ago, count, inside, moment, one_line, place, span
+from holdfast.core.words import ago, count, harmless, inside, moment, one_line, place, span
 
-__all__ = ["ago", "count", "inside", "moment", "one_line", "place", "rate", "span", "table"]
+__all__ = ["ago", "count", "harmless", "inside", "moment", "one_line", "place", "rate", "span", "table"]
 
 
 def short(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -10,6 +11,9 @@ from typing import Any
 from holdfast.core.codec import encode_json
 from holdfast.core.model import Checkpoint, Output
 from holdfast.core.plan import Shape
+
+OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, line ends, what turns the direction of writing, and halves of characters."""
 
 
 def count(number: int, noun: str, many: str = "") -> str:
@@ -43,9 +47,17 @@ def ago(when: datetime, now: datetime) -> str:
     return f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
 
 
+def harmless(text: str) -> str:
+    """Gives text in which all that a terminal would obey, also the end of a line, is replaced, one for one.
+
+    Names of files and texts of errors come from anywhere.
+    """
+    return OBEYED.sub("\ufffd", text)
+
+
 def one_line(text: str, width: int = 200) -> str:
-    """Gives text on one line, cut where it is too long."""
-    line = " ".join(text.split())
+    """Gives text on one line, cut where it is too long, with nothing in it that a terminal would obey."""
+    line = harmless(" ".join(text.split()))
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
