@@ -95,3 +95,12 @@ def test_the_first_signal_is_answered_by_the_thread_that_draws() -> None:
             budget.stop("SIGINT")
             assert display.news.wait(5)
     assert display.said == ["Stopping at the next item; press Ctrl-C again to stop at once."]
+
+
+def test_a_step_is_left_by_what_was_never_counted_there_and_nothing_falls_below_zero() -> None:
+    with holdfast.open("memory://") as store:
+        counts = Counts(pipeline(), store, batch=None)  # as when a message carried what nobody counted yet
+        lowest: list[int] = []
+        holdfast.submit(pipeline(), store, batch="b", documents=[("good", None), ("bad", None)])
+        holdfast.drain(pipeline(), store, listeners=[counts, lambda _: lowest.append(min(counts.at_step.values()))])
+        assert min(lowest) == 0

@@ -133,13 +133,18 @@ class Counts:
             if move.items:
                 items[step] += len(move.items)  # type: ignore[index]
             if after != step:
-                at_step[step] -= 1  # type: ignore[index]
+                self._left(step)
                 if after is not None:
                     at_step[after] += 1
             if move.state == "done":
                 self.done += 1
             elif move.state == "paused":
                 self.paused += 1
+
+    def _left(self, step: str | None) -> None:
+        """A document left a step. It may never have been counted there: what others carried was submitted since."""
+        if self.at_step.get(step or ""):
+            self.at_step[step or ""] -= 1
 
     def _count_ending(self, ending: Ending) -> None:
         if ending.state == "paused":
@@ -156,8 +161,7 @@ class Counts:
     def _count_failure(self, failed: Failed) -> None:
         if failed.dead:
             self.dead += 1
-            if failed.step in self.at_step:
-                self.at_step[failed.step] -= 1
+            self._left(failed.step)
         else:
             self.again += 1
         self.failures.append(failed)
