@@ -260,7 +260,9 @@ def test_vectors_are_kept_in_qdrant_where_a_collection_says_so(holdfast: Run, le
     pytest.importorskip("qdrant_edge", reason="this needs the extra qdrant")
     holdfast("ingest", "letters")
     said = holdfast("collection", "configure", "documents", "--index", "qdrant:points")
-    assert said.output.endswith(f"; vectors in qdrant:{letters.parent / 'points'}\n")
+    points = f"qdrant:{letters.parent / 'points'}"
+    assert f"; vectors in {points}\n" in said.output
+    assert said.output.endswith(f"  searched in store until `holdfast ingest` has brought all vectors to {points}\n")
     assert "tides.txt" in holdfast("search", "spring tide", "--meaning").output, "searched where it was"
     assert not (letters.parent / "points").exists()
     assert holdfast("ingest", "letters").exit_code == 0
@@ -316,6 +318,56 @@ def test_what_other_settings_have_not_made_yet_is_not_verified(
     assert "let `holdfast ingest --collection documents` make them anew, then verify" in said.output
     holdfast("ingest", "letters")
     assert holdfast("verify", "documents").exit_code == 0
+
+
+def test_whose_vectors_are_searched_is_told_until_the_new_ones_are_made(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    line = "  searched with hash:64 until `holdfast ingest` has made the new ones\n"
+    assert line not in holdfast("collection", "show", "documents").output
+    assert holdfast("collection", "configure", "documents", "--embedder", "hash:32").output.endswith(line)
+    assert line in holdfast("collection", "show", "documents").output
+    shown = json.loads(holdfast("collection", "show", "documents", "--json").output)
+    assert (shown["searched"]["embedder"], shown["settings"]["embedder"]) == ("hash:64", "hash:32")
+    holdfast("ingest", "letters")
+    assert line not in holdfast("collection", "show", "documents").output
+    shown = json.loads(holdfast("collection", "show", "documents", "--json").output)
+    assert shown["searched"] == {"embedder": "hash:32", "index": "store"}
+
+
+def test_a_collection_adds_up_the_counters_of_its_documents(holdfast: Run, letters: Path) -> None:
+    (letters / "log.txt").write_text("\f".join(f"Entry {number}. Wind from the west." for number in range(7)))
+    holdfast("ingest", "letters")
+    made = {"pages_extracted": 9, "chunks_created": 9, "chunks_embedded": 9, "chunks_indexed": 9}
+    assert json.loads(holdfast("collection", "show", "documents", "--json").output)["counters"] == made
+    told = "  9 pages extracted, 9 chunks created, 9 embedded, 9 indexed\n"
+    assert told in holdfast("collection", "show", "documents").output
+    holdfast("collection", "configure", "documents", "--embedder", "hash:32")
+    holdfast("ingest", "letters")
+    assert told in holdfast("collection", "show", "documents").output
+    (letters / "tides.txt").write_text("Neap tides.")
+    (letters / "anchors.md").unlink()
+    holdfast("ingest", "letters")
+    told = "  8 pages extracted, 8 chunks created, 8 embedded, 8 indexed\n"
+    assert told in holdfast("collection", "show", "documents").output
+
+
+def test_a_type_that_there_is_not_is_refused_with_those_that_there_are(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    said = holdfast("search", "tide", "--type", "txt")
+    assert said.exit_code == 2
+    assert "documents has no documents of type txt; it has: markdown, text" in said.output
+    said = holdfast("search", "tide", "--type", "pdf")
+    assert said.exit_code == 0, "there could be some"
+    assert "Nothing was found: documents has no documents of type pdf; it has: markdown, text." in said.output
+
+
+def test_words_and_meaning_exclude_each_other(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    said = holdfast("search", "tide", "--words", "--meaning")
+    assert said.exit_code == 2
+    assert "--words and --meaning exclude each other" in said.output
+    for one in ("--words", "--meaning"):
+        assert " 1. tides.txt" in holdfast("search", "spring tide", one).output
 
 
 def test_the_stores_own_files_are_no_documents(letters: Path, holdfast: Run) -> None:

@@ -14,11 +14,12 @@ from holdfast.cli.libraries import collection_in, collections_of
 from holdfast.cli.stores import store_that_exists, store_that_lasts
 from holdfast.cli.words import count, harmless, table
 from holdfast.pipelines.rag.collections import Collection, Settings
+from holdfast.pipelines.rag.counters import counters_of
 from holdfast.pipelines.rag.embedders import checked
 from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.index.choice import STORE
 from holdfast.pipelines.rag.library import Library
-from holdfast.pipelines.rag.shelves import shown
+from holdfast.pipelines.rag.shelves import searched, shown
 from holdfast.pipelines.rag.splitters import Splitting
 from holdfast.pipelines.rag.states import standing_of
 from holdfast.pipelines.rag.tidying import tidy as tidy_up
@@ -81,7 +82,10 @@ def configure(asked: Asked, /, *, name: str, **given: Any) -> None:
     with store_that_exists(asked, made_by=MADE_BY) as store:
         there = collection_in(store, name)
         changed = Library(store, name, settings=_with(there.settings, given)).collection
+        documents = standing_of(store, name).documents
     click.echo(_as_json(changed) if asked.json else f"Collection {name}: {_told(changed.settings)}")
+    if not asked.json and documents:
+        _tell_searched(changed)
 
 
 @collection.command("list")
@@ -107,17 +111,24 @@ def list_(asked: Asked, /) -> None:
 @common
 @click.pass_obj
 def show(asked: Asked, /, *, name: str) -> None:
-    """Shows a collection: its settings, its sources, and how far its documents are."""
+    """Shows a collection: its settings, its sources, how far its documents are, and what was made of them."""
     with store_that_exists(asked, made_by=MADE_BY) as store:
         there = collection_in(store, name)
         here = standing_of(store, name)
+        made = counters_of(store, name)
     if asked.json:
-        click.echo(msgspec.json.encode(shown(there, here)))
+        click.echo(msgspec.json.encode(shown(there, here, made)))
         return
     click.echo(f"{click.style(name, bold=True)}: {_told(there.settings)}")
+    if here.documents:
+        _tell_searched(there)
     for state, number in here.states.items():
         if number:
             click.echo(f"  {state:<11} {number:,}")
+    if made.pages_extracted:
+        chunks = f"{count(made.chunks_created, 'chunk')} created"
+        then = f"{made.chunks_embedded:,} embedded, {made.chunks_indexed:,} indexed"
+        click.echo(f"  {count(made.pages_extracted, 'page')} extracted, {chunks}, {then}")
     for source, number in here.sources.items():
         click.echo(f"  {count(number, 'document')} of {harmless(source)}")
 
@@ -181,5 +192,16 @@ def _told(settings: Settings) -> str:
     return f"{cut}; {settings.embedder}; {reader}{index}"
 
 
+def _tell_searched(one: Collection) -> None:
+    """Tells that searches do not go by the settings yet."""
+    if one.searched is None:
+        return
+    if one.searched.embedder != one.settings.embedder:
+        click.echo(f"  searched with {one.searched.embedder} until `holdfast ingest` has made the new ones")
+    else:
+        where, to = one.searched.index, one.settings.index
+        click.echo(f"  searched in {where} until `holdfast ingest` has brought all vectors to {to}")
+
+
 def _as_json(one: Collection) -> bytes:
-    return msgspec.json.encode({"name": one.name, "settings": asdict(one.settings)})
+    return msgspec.json.encode({"name": one.name, "settings": asdict(one.settings), "searched": searched(one)})

@@ -97,6 +97,7 @@ def _settle(library: Library, progress: Progress) -> None:
     if library.collection.settings.index != STORE:
         progress.display.say(f"putting vectors in order in {library.collection.settings.index}")
     library.settle()
+    library.swap_if_complete()  # else the first search would, and until then nobody would see that all is there
 
 
 def _redriven(library: Library) -> int:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import click
 import msgspec
 
-from holdfast.cli.asked import Asked, common
+from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.in_collection import MADE_BY, in_collection
 from holdfast.cli.libraries import collection_in
 from holdfast.cli.pairs import pairs_of
 from holdfast.cli.stores import store_that_exists
 from holdfast.cli.words import harmless
+from holdfast.pipelines.rag.collections import kinds_in
 from holdfast.pipelines.rag.index import Where
+from holdfast.pipelines.rag.kinds import Kind
 from holdfast.pipelines.rag.library import Library
 from holdfast.pipelines.rag.search import By, Found
+from holdfast.stores.protocol import Store
 
 
 @click.command()
@@ -28,8 +32,8 @@ from holdfast.pipelines.rag.search import By, Found
 @click.option("--type", "kind", help="Only documents of this type: pdf, docx, eml, ...")
 @click.option("--source", help="Only what came from this folder, file or URL.")
 @click.option("--where", "metadata", multiple=True, metavar="NAME=VALUE", help="Only documents with this metadata.")
-@click.option("--words", "by", flag_value="words", help="Only by words.")
-@click.option("--meaning", "by", flag_value="meaning", help="Only by meaning.")
+@click.option("--words", is_flag=True, help="Only by words.")
+@click.option("--meaning", is_flag=True, help="Only by meaning.")
 @common
 @click.pass_obj
 def search(
@@ -41,25 +45,47 @@ def search(
     limit: int,
     each: int | None,
     metadata: tuple[str, ...],
-    by: By | None,
+    words: bool,
+    meaning: bool,
     **which: Any,
 ) -> None:
     """Finds what documents say about QUESTION, by its words and by its meaning.
 
     An answer says where it stands: the document, the page, and the words around it.
     """
+    if words and meaning:
+        raise Trouble("--words and --meaning exclude each other; without either, both ways of looking are used")
+    by: By | None = "words" if words else "meaning" if meaning else None
     where = Where(**which, metadata=pairs_of(metadata, "--where"))
     with store_that_exists(asked, made_by=MADE_BY) as store:
         library = Library(store, collection_in(store, collection).name)
+        there = _types(store, collection) if where.kind else []
+        _refuse_no_type(where.kind, collection, there)
         found = library.search(" ".join(question), where, limit=limit, each=each, by=by)
     if asked.json:
         click.echo(msgspec.json.encode({"question": " ".join(question), "found": found}))
         return
     if not found:
-        click.echo("Nothing was found.")
+        other = where.kind and where.kind not in there
+        click.echo(f"Nothing was found: {_none_of(where.kind, collection, there)}." if other else "Nothing was found.")
     for place, one in enumerate(found, 1):
         click.echo(f"{place:2}. {click.style(harmless(one.key), bold=True)}{_place(one)}")
         click.echo(f"    {highlighted(one)}")
+
+
+def _types(store: Store, collection: str) -> list[str]:
+    """Gives the types of documents that a collection has."""
+    with store.reading() as tx:
+        return kinds_in(tx, collection)
+
+
+def _refuse_no_type(kind: str | None, collection: str, there: Sequence[str]) -> None:
+    if kind and kind not in (*there, *get_args(Kind)):
+        raise Trouble(_none_of(kind, collection, there))
+
+
+def _none_of(kind: str | None, collection: str, there: Sequence[str]) -> str:
+    return f"{collection} has no documents of type {kind}; it has: {', '.join(there) or 'none yet'}"
 
 
 def _place(found: Found) -> str:

@@ -214,6 +214,7 @@ class _Looker:
             return
         try:
             self._library.settle()
+            self._library.swap_if_complete()
         except QdrantAway as trouble:
             self._display.say(f"{trouble}; the next change tries again")
         self._unsettled = False

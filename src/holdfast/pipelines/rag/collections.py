@@ -134,6 +134,20 @@ def entries(tx: Tx, name: str, *, limit: int) -> Sequence[Name]:
     return [Name(name, source, key) for source, key in run(tx, statement, name, limit).fetchall()]
 
 
+def kinds_in(tx: Tx, name: str) -> list[str]:
+    """Gives the types of the documents that the index has of a collection, by name."""
+    statement = """
+    select distinct d.kind
+      from rag_document d
+      join rag_collection c on c.id = d.collection_id
+     where c.name = ?
+       and d.key is not null
+       and d.kind <> ''
+     order by d.kind
+    """
+    return [kind for (kind,) in run(tx, statement, name).fetchall()]
+
+
 def _written(settings: Settings) -> str:
     return msgspec.json.encode(settings).decode()
 

@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 
 from holdfast.core.errors import StoreError, UnknownDocument
 from holdfast.pipelines.rag.collections import Collection, NoSuchCollection, collections, no_such
+from holdfast.pipelines.rag.counters import Counters, counters_of
 from holdfast.pipelines.rag.index import Where
 from holdfast.pipelines.rag.index.choice import Indexes
 from holdfast.pipelines.rag.index.qdrant.points import QdrantTrouble
@@ -33,25 +34,39 @@ class Answer(Struct, frozen=True):
     found: Sequence[Found]
 
 
-class Shown(Struct, frozen=True, kw_only=True):
-    """A collection as people are shown it: its settings, its documents by state, and by where they came from."""
+class Shown(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A collection as people are shown it: its settings, its documents by state, and by where they came from.
+
+    `searched` says whose vectors are searched and where: those of the settings only when all are there. `counters` are
+    told of one collection, not in a list of all.
+    """
 
     name: str
     settings: Mapping[str, Any]
+    searched: Mapping[str, str]
     documents: int
     states: Mapping[str, int]
     sources: Mapping[str, int]
+    counters: Counters | None = None
 
 
-def shown(collection: Collection, here: Standing) -> Shown:
+def shown(collection: Collection, here: Standing, counters: Counters | None = None) -> Shown:
     """Gives a collection as people are shown it."""
     return Shown(
         name=collection.name,
         settings=msgspec.to_builtins(asdict(collection.settings)),
+        searched=searched(collection),
         documents=here.documents,
         states=here.states,
         sources=here.sources,
+        counters=counters,
     )
+
+
+def searched(collection: Collection) -> dict[str, str]:
+    """Gives whose vectors of a collection are searched, and where."""
+    by = collection.searched or collection.settings
+    return {"embedder": by.embedder, "index": by.index}
 
 
 class Shelves:
@@ -90,7 +105,7 @@ class Shelves:
     def collection(self, name: str) -> Shown:
         """Gives one collection."""
         with _in_our_words():
-            return shown(self._one(name), standing_of(self._store, name))
+            return shown(self._one(name), standing_of(self._store, name), counters_of(self._store, name))
 
     def document(self, collection: str, source: str, key: str) -> Progress:
         """Tells how far a document is."""

@@ -79,7 +79,7 @@ def progress_of(store: Store, here: Here) -> Progress:
     made = {one.step: one.items for one in store.outputs(here.id)}
     step = here.checkpoint.step
     chunks = made.get("chunk", 0)
-    embedded = _walked(here.checkpoint.cursor) if step == "embed" else chunks if step in ("index", None) else 0
+    embedded = walked(here.checkpoint.cursor) if step == "embed" else chunks if step in ("index", None) else 0
     return Progress(
         document=here.key,
         status=state_of(here.state, step, begun=bool(made)),
@@ -93,7 +93,7 @@ def progress_of(store: Store, here: Here) -> Progress:
     )
 
 
-def _walked(cursor: Any) -> int:
+def walked(cursor: Any) -> int:
     """Counts the items that a step over items has behind it."""
     if isinstance(cursor, int):
         return cursor
