@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.pipelines.rag import Library, Settings
+from holdfast.pipelines.rag.index import Hit, Where
 from holdfast.pipelines.rag.index.words import WORD
-from holdfast.pipelines.rag.search import SNIPPET, _richest, snippet_of
+from holdfast.pipelines.rag.search import DEPTH, SNIPPET, By, _richest, snippet_of
 
 words = st.sampled_from(["boat", "anchor", "sand", "Sand", "the", "of", "x" * (SNIPPET + 60)])
 
@@ -42,6 +44,46 @@ def test_a_text_like_the_best_answer_comes_before_others_that_do_not_say_what_wa
         library.ingest(str(tmp_path / "*.txt"))
         assert [one.key for one in library.search("anchor")] == ["a.txt", "b.txt", "c.txt"]
         assert {one.key: one.by_words for one in library.search("anchor")} == {"a.txt": 1, "b.txt": None, "c.txt": None}
+
+
+@pytest.fixture
+def whales(tmp_path: Path) -> Iterator[Library]:
+    """A book that fills every list, and five notes that stand behind it."""
+    folder = tmp_path / "whales"
+    folder.mkdir()
+    (folder / "book.txt").write_text("\f".join(f"whale song number {n}" for n in range(400)))
+    for n in range(5):
+        (folder / f"note{n}.txt").write_text(f"Note {n} of a long voyage, on which a whale was seen far off.")
+    with holdfast.open(f"sqlite:///{tmp_path}/whales.db") as store:
+        library = Library(store, settings=Settings(embedder="hash:64"))
+        library.ingest(str(folder))
+        yield library
+
+
+@pytest.mark.parametrize("by", [None, "words", "meaning"])
+def test_documents_are_found_behind_one_that_fills_the_lists(whales: Library, by: By | None) -> None:
+    found = whales.search("whale song", limit=6, each=1, by=by)
+    assert {one.key for one in found} == {"book.txt", *(f"note{n}.txt" for n in range(5))}
+    assert found[0].key == "book.txt"
+
+
+@pytest.mark.parametrize("by", [None, "words", "meaning"])
+def test_as_many_answers_are_given_as_were_asked_for_and_are_there(whales: Library, by: By | None) -> None:
+    assert len(whales.search("whale song", limit=390, by=by)) == 390
+    assert len(whales.search("whale song", limit=1000, by=by)) == 405
+
+
+def test_the_usual_question_looks_once(whales: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    depths: list[int] = []
+    look = whales.index.by_words
+
+    def watched(question: str, where: Where, *, limit: int) -> list[Hit]:
+        depths.append(limit)
+        return look(question, where, limit=limit)
+
+    monkeypatch.setattr(whales.index, "by_words", watched)
+    whales.search("whale song")
+    assert depths == [DEPTH]
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

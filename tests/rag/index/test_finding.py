@@ -181,3 +181,11 @@ def test_nearly_all_of_the_ten_nearest_are_found(desk: Desk, kind: str) -> None:
             found += len(best & set(desk.nearest(vector.astype(np.float32), where)))
             wanted += 10
         assert found / wanted >= 0.99
+
+
+def test_as_many_of_the_nearest_are_found_as_are_asked_for(desk: Desk, kind: str) -> None:
+    count = 400 if kind.startswith("client") else 3000
+    fill(desk, clustered(count, seed=7))
+    asked = clustered(12, seed=8)[0]
+    assert len(set(desk.nearest(asked, limit=count - 100))) == count - 100
+    assert len(set(desk.nearest(asked, Where(collection=PAPERS), limit=count))) == count // 2

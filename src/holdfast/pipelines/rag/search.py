@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 DEPTH = 200
-"""How many chunks each list has before they are made one."""
+"""How many chunks each list has before they are made one: more only where more are asked for."""
+DEEPEST, DEEPER = 10_000, 4
+"""How many it has at most to find other documents behind one that fills it, and how many times more at each look."""
 MEANING = 0.6
 """How much meaning counts beside words."""
 BEST, PULL = 2, 0.3
@@ -80,23 +82,32 @@ class Search:
     ) -> list[Found]:
         """Finds the chunks that answer a question best; `each` is how many of one document, at most."""
         vector = None if by == "words" else self._embedding(question)
-        words = [] if by == "meaning" else self._index.by_words(question, where, limit=DEPTH)
-        meaning = [] if vector is None else self._by_meaning(vector.result(), where)
-        if vector is not None and words and meaning:
-            meaning = self._asked_again(vector.result(), meaning, fuse(words, meaning))
-        ranked = _at_most(each, fuse(words, meaning))
-        best = [next(ranked, None) for _ in range(limit)]
-        chosen = [one for one in best if one is not None]
+        depth = max(DEPTH, limit)
+        while True:
+            lists = self._look(question, vector, where, by=by, depth=depth)
+            chosen = [*islice(_at_most(each, fuse(lists.words, lists.meaning)), limit)]
+            if len(chosen) == limit or lists.complete or depth >= DEEPEST:
+                break
+            depth = min(DEEPER * depth, DEEPEST)
         stored = self._index.chunks([hit.chunk for hit in chosen])
-        places = _places(words), _places(meaning)
+        places = _places(lists.words or ()), _places(lists.meaning or ())
         asked = words_of(question)
         return [_found(hit, stored[hit.chunk], asked, *places) for hit in chosen if hit.chunk in stored]
 
+    def _look(
+        self, question: str, vector: Future[np.ndarray] | None, where: Where, *, by: By | None, depth: int
+    ) -> _Lists:
+        words = None if by == "meaning" else self._index.by_words(question, where, limit=depth)
+        if vector is None:
+            return _Lists(words, None, complete=len(words or ()) < depth)
+        meaning = self._index.by_meaning(self._model, vector.result(), where, limit=depth)
+        complete = len(words or ()) < depth and len(meaning) < depth
+        if words and meaning:
+            meaning = self._asked_again(vector.result(), meaning, fuse(words, meaning))
+        return _Lists(words, meaning, complete)
+
     def _embedding(self, question: str) -> Future[np.ndarray] | None:
         return None if self._embedder is None else self._others.submit(self._embedder.embed_query, question)
-
-    def _by_meaning(self, vector: np.ndarray, where: Where) -> list[Hit]:
-        return self._index.by_meaning(self._model, vector, where, limit=DEPTH)
 
     def _asked_again(self, vector: np.ndarray, hits: Sequence[Hit], ranked: Sequence[Hit]) -> list[Hit]:
         """Puts what was found by meaning into the order of a question that knows the best answers.
@@ -124,6 +135,14 @@ class Search:
         return Model(self._embedder.name, self._embedder.dimension)
 
 
+class _Lists(Struct, frozen=True):
+    """What was found by words and by meaning, None where that was not asked for, and whether that is all there is."""
+
+    words: Sequence[Hit] | None
+    meaning: Sequence[Hit] | None
+    complete: bool
+
+
 class _Others:
     """Other threads. A forked child has none of its parent's, and gets some of its own."""
 
@@ -138,14 +157,14 @@ class _Others:
         return self._pool[1].submit(call, question)
 
 
-def fuse(words: Sequence[Hit], meaning: Sequence[Hit]) -> list[Hit]:
+def fuse(words: Sequence[Hit] | None, meaning: Sequence[Hit] | None) -> list[Hit]:
     """Makes one list of two. Scores of different kinds do not compare; how far each is from the best of its list does.
 
     On SciFact and Cranfield this was better than counting places.
     """
     scores: Counter[int] = Counter()
     documents: dict[int, int] = {}
-    for hits, weight in ((words, 1 - MEANING), (meaning, MEANING)):
+    for hits, weight in ((words or (), 1 - MEANING), (meaning or (), MEANING)):
         for hit, nearness in zip(hits, _spread(hits), strict=True):
             scores[hit.chunk] += weight * nearness  # type: ignore[assignment]
             documents[hit.chunk] = hit.document

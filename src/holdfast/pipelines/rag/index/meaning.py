@@ -14,6 +14,7 @@ import numpy as np
 from holdfast.pipelines.rag.index import Hit
 
 CANDIDATES = 2000
+"""Of how many the exact nearness is computed, at least: more where more than half as many are wanted."""
 ROOM = 1024
 NARROW = np.float32(2.0**112)
 """How many times smaller `_narrowed` makes numbers."""
@@ -64,7 +65,7 @@ class Vectors:
         self, vector: np.ndarray, *, limit: int, collection: int | None = None, among: Sequence[int] | None = None
     ) -> list[Hit]:
         """Finds the nearest vectors: of all, of a collection, or among those of some documents."""
-        places = self._candidates(vector, self._seen(collection, among))
+        places = self._candidates(vector, self._seen(collection, among), max(CANDIDATES, 2 * limit))
         asked = vector.astype(np.float32) * NARROW
         nearness = np.einsum("ij,j->i", _narrowed(self._vectors[places]), asked)  # on this thread: @ waits for others
         best = _largest(nearness, limit)
@@ -78,14 +79,14 @@ class Vectors:
             return np.isin(documents, np.asarray(among, np.int64))
         return documents > 0 if collection is None else self._collections[: self._count] == collection
 
-    def _candidates(self, vector: np.ndarray, seen: np.ndarray) -> np.ndarray:
-        if np.count_nonzero(seen) <= CANDIDATES:
+    def _candidates(self, vector: np.ndarray, seen: np.ndarray, enough: int) -> np.ndarray:
+        if np.count_nonzero(seen) <= enough:
             return np.flatnonzero(seen)
         differing = self._differing(vector)
         differing[~seen] = self._dimension + 1
         reach = np.cumsum(np.bincount(differing, minlength=self._dimension + 2))
-        far = int(np.searchsorted(reach, CANDIDATES))  # the least distance within which there are enough
-        return np.flatnonzero(differing <= min(far, self._dimension))[: 4 * CANDIDATES]
+        far = int(np.searchsorted(reach, enough))  # the least distance within which there are enough
+        return np.flatnonzero(differing <= min(far, self._dimension))[: 4 * enough]
 
     def _differing(self, vector: np.ndarray) -> np.ndarray:
         """Counts the signs in which each vector differs from a question's."""

@@ -98,7 +98,7 @@ class QdrantIndex:
         return sorted(hits, key=lambda hit: -hit.score)[:limit]
 
     def _nearest(self, space: Space, model: Model, vector: list[float], among: Among, limit: int) -> list[Hit]:
-        asked = 2 * limit
+        asked = max(limit, min(2 * limit, MOST))
         while True:
             near = self._points.nearest(space.name, vector, among, limit=asked)
             if not near and among == Among() and spaces.should_have_some(self._ground.ask, space):
