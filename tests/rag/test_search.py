@@ -73,6 +73,11 @@ def test_as_many_answers_are_given_as_were_asked_for_and_are_there(whales: Libra
     assert len(whales.search("whale song", limit=1000, by=by)) == 405
 
 
+@pytest.mark.parametrize("by", ["words", "meaning"])
+def test_the_best_answer_of_the_only_list_that_was_asked_for_has_the_highest_score(whales: Library, by: By) -> None:
+    assert whales.search("whale song", limit=1, by=by)[0].score == 1.0
+
+
 def test_the_usual_question_looks_once(whales: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     depths: list[int] = []
     look = whales.index.by_words

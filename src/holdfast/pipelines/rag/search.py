@@ -160,11 +160,12 @@ class _Others:
 def fuse(words: Sequence[Hit] | None, meaning: Sequence[Hit] | None) -> list[Hit]:
     """Makes one list of two. Scores of different kinds do not compare; how far each is from the best of its list does.
 
-    On SciFact and Cranfield this was better than counting places.
+    On SciFact and Cranfield this was better than counting places. A list that was not asked for, None, has no weight.
     """
     scores: Counter[int] = Counter()
     documents: dict[int, int] = {}
-    for hits, weight in ((words or (), 1 - MEANING), (meaning or (), MEANING)):
+    by_meaning = 0.0 if meaning is None else 1.0 if words is None else MEANING
+    for hits, weight in ((words or (), 1 - by_meaning), (meaning or (), by_meaning)):
         for hit, nearness in zip(hits, _spread(hits), strict=True):
             scores[hit.chunk] += weight * nearness  # type: ignore[assignment]
             documents[hit.chunk] = hit.document
