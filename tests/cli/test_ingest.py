@@ -35,6 +35,15 @@ def test_a_folder_is_ingested_and_searched(holdfast: Run, letters: Path) -> None
     assert "The spring tide comes twice a month" in found.output
 
 
+@pytest.mark.parametrize("question", ["", " ", "!!!", "?_"])
+def test_a_question_without_words_is_refused(holdfast: Run, letters: Path, question: str) -> None:
+    holdfast("ingest", "letters")
+    for way in ([], ["--words"], ["--meaning"]):
+        said = holdfast("search", question, *way)
+        assert said.exit_code == 2
+        assert "a question has words or numbers in it" in said.output
+
+
 def test_nothing_new_costs_nothing(holdfast: Run, letters: Path) -> None:
     holdfast("ingest", "letters")
     said = holdfast("ingest", "letters")

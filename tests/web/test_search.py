@@ -67,6 +67,7 @@ def test_what_came_from_a_source_is_found_by_it(client: TestClient, source: str)
         ("", "q must be there"),
         ("q=", "q takes the question"),
         ("q=%20%20", "q takes the question"),
+        ("q=!!!", "it has no word and no number"),
         ("q=a&limit=0", "limit takes a number from 1 to 1,000, not '0'"),
         ("q=a&limit=1001", "limit takes a number"),
         ("q=a&limit=1_0", "limit takes a number"),

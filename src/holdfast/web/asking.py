@@ -45,8 +45,8 @@ def _text(name: str, value: str) -> str:
 
 
 def _question(name: str, value: str) -> str:
-    if not value.strip():
-        raise NotUnderstood(f"{name} takes the question, such as {name}=notice+period; it is empty")
+    if not any(map(str.isalnum, value)):
+        raise NotUnderstood(f"{name} takes the question, such as {name}=notice+period; it has no word and no number")
     if len(value) > LONGEST_QUESTION:
         raise NotUnderstood(f"{name} takes at most {LONGEST_QUESTION:,} characters")
     return value
@@ -95,7 +95,7 @@ SEARCH: Readers = {
         "question",
         _question,
         "the question",
-        {"type": "string", "minLength": 1, "maxLength": LONGEST_QUESTION, "pattern": r"[^\s\u0085\u001c-\u001f]"},
+        {"type": "string", "minLength": 1, "maxLength": LONGEST_QUESTION, "pattern": r"[^\W_]|[\p{L}\p{N}]"},
     ),
     "collection": Parameter("collection", _text, "which collection", _TEXT | {"default": DEFAULT}),
     "limit": Parameter(

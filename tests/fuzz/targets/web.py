@@ -18,6 +18,7 @@ pytest.importorskip("uvicorn", reason="serving needs the extra web")
 import holdfast
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.ingest import Looking
+from holdfast.pipelines.rag.search import NoQuestion, asks
 from holdfast.pipelines.rag.shelves import Shelves
 from holdfast.stores import open_store
 from holdfast.web.app import search_app
@@ -199,7 +200,7 @@ def parameters(given: tuple[list[tuple[str, str]], str]) -> None:
         st.fixed_dictionaries({}, optional=dict.fromkeys(("source", "key", "path", "kind"), VALUES)),
         st.dictionaries(texts, st.integers() | VALUES | st.floats(), max_size=2),
     ),
-    "Any question about any documents finds some or none.",
+    "Any question about any documents finds some or none; one without a letter or a digit is refused.",
 )
 def searches(given: Question) -> None:
     with holdfast.open(database()) as store, closing(rag.Library(store)) as library:
@@ -209,4 +210,8 @@ def searches(given: Question) -> None:
 def search(library: rag.Library, given: Question) -> None:
     """Asks a library one question."""
     question, where, metadata = given
-    library.search(question, rag.Where(**where, metadata=metadata), limit=3)
+    if asks(question):
+        library.search(question, rag.Where(**where, metadata=metadata), limit=3)
+        return
+    with pytest.raises(NoQuestion):
+        library.search(question, rag.Where(**where, metadata=metadata), limit=3)

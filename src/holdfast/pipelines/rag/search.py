@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.core.errors import HoldfastError
 from holdfast.pipelines.rag.embedders import Embedder
 from holdfast.pipelines.rag.index import Hit, Index, Model, Stored, Where
 from holdfast.pipelines.rag.index.words import WORD, words_of
@@ -60,6 +61,10 @@ class Found(Struct, frozen=True, kw_only=True):
     by_meaning: int | None = None
 
 
+class NoQuestion(HoldfastError, ValueError):
+    """A question has no letter and no digit, so it asks for nothing; what is nearest to nothing is no answer."""
+
+
 class Search:
     """Answers questions from an index. Keep it: the first question loads the model and the vectors.
 
@@ -80,7 +85,12 @@ class Search:
         each: int | None = None,
         by: By | None = None,
     ) -> list[Found]:
-        """Finds the chunks that answer a question best; `each` is how many of one document, at most."""
+        """Finds the chunks that answer a question best; `each` is how many of one document, at most.
+
+        Raises NoQuestion where there is nothing to look for.
+        """
+        if not asks(question):
+            raise NoQuestion(f"a question has words or numbers in it; there are none in {question[:60]!r}")
         vector = None if by == "words" else self._embedding(question)
         depth = max(DEPTH, limit)
         while True:
@@ -155,6 +165,11 @@ class _Others:
 
             self._pool = (os.getpid(), ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-search"))
         return self._pool[1].submit(call, question)
+
+
+def asks(question: str) -> bool:
+    """Answers whether there is a letter or a digit in a question."""
+    return any(map(str.isalnum, question))
 
 
 def fuse(words: Sequence[Hit] | None, meaning: Sequence[Hit] | None) -> list[Hit]:
