@@ -143,13 +143,13 @@ def _embed(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) ->
         @step
         async def embed(doc: Document, some: list[Chunk]) -> list[Vector]:
             hashes, new = split_off(doc, some)
-            return _paired(hashes, new, await embedder.embed_async([*new.values()]) if new else [])
+            return _paired(hashes, new, await embedder.embed_async([*new.values()]) if new else [], embedder)
     else:
 
         @step
         def embed(doc: Document, some: list[Chunk]) -> list[Vector]:
             hashes, new = split_off(doc, some)
-            return _paired(hashes, new, embedder.embed([*new.values()]) if new else [])
+            return _paired(hashes, new, embedder.embed([*new.values()]) if new else [], embedder)
 
     @embed.effect
     def remember(tx: Tx, doc: Document, vectors: Sequence[Vector]) -> None:
@@ -157,15 +157,19 @@ def _embed(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) ->
         index.remember(tx, _model(embedder), {content: vector for content, vector in vectors if vector})
 
 
-def _paired(hashes: Sequence[bytes], new: dict[bytes, str], vectors: Any) -> list[Vector]:
-    halves = {content: row.tobytes() for content, row in zip(new, _in_halves(vectors) if new else (), strict=True)}
+def _paired(hashes: Sequence[bytes], new: dict[bytes, str], vectors: Any, embedder: Embedder) -> list[Vector]:
+    rows = _in_halves(vectors, embedder, count=len(new)) if new else ()
+    halves = {content: row.tobytes() for content, row in zip(new, rows, strict=True)}
     return [(content, halves.get(content, b"")) for content in hashes]
 
 
-def _in_halves(vectors: Any) -> Any:
-    import numpy as np
+def _in_halves(vectors: Any, embedder: Embedder, *, count: int) -> Any:
+    """Gives vectors as they are kept."""
+    from holdfast.pipelines.rag.embedders.units import unit_rows
 
-    return np.asarray(vectors).astype("<f2")
+    rows = unit_rows(vectors, embedder, count=count)
+    rows[~rows.any(axis=1), 0] = 1  # a text of which the model knows nothing still points somewhere
+    return rows.astype("<f2")
 
 
 def _index(pipeline: Pipeline, parts: Parts, read: AnyStep, chunks: AnyStep) -> None:

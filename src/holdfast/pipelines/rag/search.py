@@ -110,14 +110,23 @@ class Search:
         words = None if by == "meaning" else self._index.by_words(question, where, limit=depth)
         if vector is None:
             return _Lists(words, None, complete=len(words or ()) < depth)
-        meaning = self._index.by_meaning(self._model, vector.result(), where, limit=depth)
+        asked = vector.result()
+        meaning = self._index.by_meaning(self._model, asked, where, limit=depth) if asked.any() else []
         complete = len(words or ()) < depth and len(meaning) < depth
         if words and meaning:
-            meaning = self._asked_again(vector.result(), meaning, fuse(words, meaning))
+            meaning = self._asked_again(asked, meaning, fuse(words, meaning))
         return _Lists(words, meaning, complete)
 
     def _embedding(self, question: str) -> Future[np.ndarray] | None:
-        return None if self._embedder is None else self._others.submit(self._embedder.embed_query, question)
+        return None if self._embedder is None else self._others.submit(self._vector, question)
+
+    def _vector(self, question: str) -> np.ndarray:
+        """Gives the vector of a question, of length one; all zeros where the model knows nothing of it."""
+        from holdfast.pipelines.rag.embedders.units import unit_rows
+
+        assert self._embedder is not None
+        vector: np.ndarray = unit_rows([self._embedder.embed_query(question)], self._embedder, count=1)[0]
+        return vector
 
     def _asked_again(self, vector: np.ndarray, hits: Sequence[Hit], ranked: Sequence[Hit]) -> list[Hit]:
         """Puts what was found by meaning into the order of a question that knows the best answers.

@@ -1,0 +1,114 @@
+"""Embedders of one's own: what they give is checked, and brought to length one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numpy", reason="document search needs the extra rag")
+
+import numpy as np
+
+import holdfast
+from holdfast.pipelines import rag
+from holdfast.pipelines.rag.embedders.hashing import Hashing
+from holdfast.pipelines.rag.embedders.units import WrongVectors, unit_rows
+from holdfast.stores.protocol import Store
+
+TEXTS = {"anchors.txt": "An anchor holds the boat in sand.", "tides.txt": "The tide comes twice a day."}
+
+
+class Own:
+    """Gives what a model would, made into something else."""
+
+    name = "own-8"
+    dimension = 8
+    window = 4
+
+    def __init__(self, make: Callable[[Any], Any] = lambda rows: rows) -> None:
+        self._model = Hashing(self.dimension)
+        self._make = make
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return self._make(self._model.embed(texts))
+
+    def embed_query(self, text: str) -> Any:
+        return self.embed([text])[0]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with holdfast.open(f"sqlite:///{tmp_path}/own.db") as store:
+        yield store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    for name, text in TEXTS.items():
+        (tmp_path / name).write_text(text)
+    return str(tmp_path / "*.txt")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda rows: rows[:, :5], r"own-8 gave an array of shape \(1, 5\) for 1 texts; \(1, 8\) was expected"),
+        (lambda rows: rows[:0], r"own-8 gave an array of shape \(0, 8\)"),
+        (lambda rows: rows[0], r"own-8 gave an array of shape \(8,\)"),
+        (lambda rows: None, r"own-8 gave an array of shape \(\)"),
+        (lambda rows: rows * np.nan, "own-8 gave numbers that are not finite"),
+        (lambda rows: rows + np.inf, "own-8 gave numbers that are not finite"),
+        (lambda rows: [[1.0], [1.0, 2.0]], "own-8 gave what are not numbers"),
+        (lambda rows: [["a"] * 8], "own-8 gave what are not numbers"),
+    ],
+)
+def test_what_are_no_vectors_of_its_dimension_is_the_reason_of_a_dead_letter(
+    store: Store, folder: str, make: Callable[[Any], Any], said: str
+) -> None:
+    library = rag.Library(store, embedder=Own(make))
+    report = library.ingest(folder)
+    assert (report.done, report.dead) == (0, 2)
+    for dead in store.look(store.select("documents", state="dead")):
+        assert re.search(said, dead.reason)
+        assert dead.attempts == 1
+
+
+@pytest.mark.parametrize("factor", [1e-30, 0.01, 1.0, 1000.0, 1e30])
+def test_vectors_of_any_length_are_compared_by_their_direction(store: Store, folder: str, factor: float) -> None:
+    library = rag.Library(store, embedder=Own(lambda rows: rows.astype(np.float64) * factor))
+    assert library.ingest(folder).done == 2
+    (kept,) = store_vectors(store, "anchors.txt")
+    assert np.linalg.norm(kept.astype(np.float32)) == pytest.approx(1, abs=2e-3)
+    assert library.search("an anchor holds the boat", by="meaning")[0].key == "anchors.txt"
+
+
+def test_a_text_of_which_the_model_knows_nothing_is_found_by_its_words(store: Store, folder: str) -> None:
+    library = rag.Library(store, embedder=Own(lambda rows: rows * 0))
+    assert library.ingest(folder).done == 2
+    assert [one.key for one in library.search("anchor")] == ["anchors.txt"]
+    assert library.search("anchor", by="meaning") == []
+
+
+def test_a_question_that_became_no_vector_is_told(store: Store, folder: str) -> None:
+    rag.Library(store, embedder=Own()).ingest(folder)
+    with pytest.raises(WrongVectors, match="own-8 gave numbers that are not finite"):
+        rag.Library(store, embedder=Own(lambda rows: rows * np.nan)).search("anchor")
+
+
+def test_rows_of_length_one_are_left_as_they_are() -> None:
+    rows = Hashing(8).embed(["an anchor", "a tide", "the sand"])
+    assert (unit_rows(rows, Own(), count=3) == rows).all()
+
+
+def store_vectors(store: Store, key: str) -> list[Any]:
+    """The vectors that are kept of a document."""
+    asked = """
+    select v.vector from rag_vector v join rag_chunk c on c.hash = v.hash join rag_document d on d.id = c.document_id
+     where d.key = ?
+    """
+    with store.reading() as tx:
+        return [np.frombuffer(row[0], "<f2") for row in tx.execute(asked, (key,)).fetchall()]
