@@ -13,6 +13,10 @@ from tests.cli.conftest import Run
 
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 
+from holdfast import open as open_store
+from holdfast.pipelines import rag
+from tests.rag.embedders.own import Own
+
 
 @pytest.fixture
 def letters(folder: Path, holdfast: Run) -> Path:
@@ -420,3 +424,17 @@ def test_a_command_about_such_a_name_can_be_pasted(holdfast: Run, letters: Path)
     (command,) = [line.split(":", 1)[1] for line in said.splitlines() if line.startswith("  why:")]
     printed = ["bash", "-c", f'holdfast() {{ printf %s "$2"; }}; {command}']
     assert subprocess.run(printed, capture_output=True, text=True, check=True).stdout == broken
+
+
+def test_who_has_not_the_embedder_of_a_collection_is_told_which_it_is(holdfast: Run, letters: Path) -> None:
+    with open_store("sqlite:///holdfast.db") as store:
+        rag.Library(store, "typos", embedder=Own()).ingest(str(letters))
+    for words in (["search", "tide"], ["search", "tide", "--meaning"], ["ingest", "letters"], ["plan", "letters"]):
+        said = holdfast(*words, "-c", "typos")
+        assert said.exit_code == 2, said.output
+        assert "'typos' was made with the embedder 'own-8' of somebody's own code" in said.output
+    assert "tides.txt" in holdfast("search", "tide", "-c", "typos", "--words").output
+    assert "; own:own-8; " in holdfast("collection", "show", "typos").output
+    assert holdfast("collection", "configure", "typos", "--embedder", "hash:64").exit_code == 0
+    assert holdfast("ingest", "letters", "-c", "typos").exit_code == 0
+    assert "tides.txt" in holdfast("search", "tide", "-c", "typos", "--meaning").output

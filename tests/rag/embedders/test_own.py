@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +15,13 @@ import numpy as np
 
 import holdfast
 from holdfast.pipelines import rag
+from holdfast.pipelines.rag.collections import OwnEmbedder
 from holdfast.pipelines.rag.embedders.hashing import Hashing
 from holdfast.pipelines.rag.embedders.units import WrongVectors, unit_rows
 from holdfast.stores.protocol import Store
+from tests.rag.embedders.own import Own
 
 TEXTS = {"anchors.txt": "An anchor holds the boat in sand.", "tides.txt": "The tide comes twice a day."}
-
-
-class Own:
-    """Gives what a model would, made into something else."""
-
-    name = "own-8"
-    dimension = 8
-    window = 4
-
-    def __init__(self, make: Callable[[Any], Any] = lambda rows: rows) -> None:
-        self._model = Hashing(self.dimension)
-        self._make = make
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        return self._make(self._model.embed(texts))
-
-    def embed_query(self, text: str) -> Any:
-        return self.embed([text])[0]
 
 
 @pytest.fixture
@@ -102,6 +86,49 @@ def test_a_question_that_became_no_vector_is_told(store: Store, folder: str) -> 
 def test_rows_of_length_one_are_left_as_they_are() -> None:
     rows = Hashing(8).embed(["an anchor", "a tide", "the sand"])
     assert (unit_rows(rows, Own(), count=3) == rows).all()
+
+
+def test_a_collection_names_the_embedder_that_it_was_made_with(store: Store, folder: str) -> None:
+    rag.Library(store, embedder=Own()).ingest(folder)
+    assert rag.Library(store).collection.settings.embedder == "own:own-8"
+    assert rag.Library(store, embedder=Own()).search("anchor", by="meaning")[0].key == "anchors.txt"
+
+
+def test_who_does_not_have_the_embedder_is_told_and_finds_by_words(store: Store, folder: str) -> None:
+    rag.Library(store, embedder=Own()).ingest(folder)
+    without = rag.Library(store)
+    with pytest.raises(OwnEmbedder, match="'documents' was made with the embedder 'own-8'"):
+        without.search("anchor")
+    with pytest.raises(OwnEmbedder, match="'documents' was made with the embedder 'own-8'"):
+        without.search("anchor", by="meaning")
+    with pytest.raises(OwnEmbedder, match="own-8"):
+        without.ingest(folder)
+    assert [one.key for one in without.search("anchor", by="words")] == ["anchors.txt"]
+
+
+def test_a_collection_of_an_earlier_release_is_named_anew_and_embeds_nothing_again(store: Store, folder: str) -> None:
+    rag.Library(store, embedder=Own()).ingest(folder)
+    with store.transaction() as tx:
+        tx.execute("update rag_collection set settings = '{}', searched = null")
+    library = rag.Library(store, embedder=Own())
+    assert library.search("anchor", by="meaning")[0].key == "anchors.txt"
+    assert library.collection.searched is None
+    assert library.ingest(folder).done == 0
+    assert rag.Library(store).collection.settings.embedder == "own:own-8"
+
+
+def test_an_embedder_of_ones_own_takes_over_when_all_its_vectors_are_made(store: Store, folder: str) -> None:
+    rag.Library(store, settings=rag.Settings(embedder="hash:64")).ingest(folder)
+    library = rag.Library(store, embedder=Own())
+    assert rag.Library(store).search("anchor", by="meaning")[0].key == "anchors.txt", "searched as before meanwhile"
+    library.ingest(folder)
+    assert library.search("anchor", by="meaning")[0].key == "anchors.txt"
+    assert library.collection.searched is None
+
+
+def test_an_embedder_that_the_settings_name_too_is_not_ones_own(store: Store) -> None:
+    settings = rag.Settings(embedder="hash:64")
+    assert rag.Library(store, settings=settings, embedder=Hashing(64)).collection.settings == settings
 
 
 def store_vectors(store: Store, key: str) -> list[Any]:

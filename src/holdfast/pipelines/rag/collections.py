@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr
 from holdfast.core.errors import HoldfastError
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.dialects import run
+from holdfast.pipelines.rag.embedders import OWN
 from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.index import Model, Name, spaces
 from holdfast.pipelines.rag.index.choice import STORE, settled
@@ -26,11 +27,16 @@ class NoSuchCollection(HoldfastError):
     """The collection does not exist. The message names those that do."""
 
 
+class OwnEmbedder(HoldfastError):
+    """A collection's vectors are of an embedder that only somebody's own code has. The message names it."""
+
+
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the documents of a collection are made searchable.
 
     splitting  how pages are cut into chunks
-    embedder   which model gives vectors: granite, openai:MODEL, azure:DEPLOYMENT, ollama:MODEL, hash:64
+    embedder   which model gives vectors: granite, openai:MODEL, azure:DEPLOYMENT, ollama:MODEL, hash:64; own:NAME is
+               one that a library was given, and that only code can give again
     reader     what reads the pages: the parsers of this package, or Azure Document Intelligence
     at_once    how many documents a service that reads pages has at once; all workers of the store keep to it together
     rate       what a service behind the embedder allows in a minute; all workers of the store keep to it together
@@ -170,3 +176,12 @@ def no_such(name: str, known: Iterable[str]) -> NoSuchCollection:
     """Says that a collection is not there, and which are."""
     there = ", ".join(known) or "none yet; holdfast ingest FOLDER makes one"
     return NoSuchCollection(f"there is no collection {name!r}; there are: {there}")
+
+
+def not_here(collection: str, spec: str) -> OwnEmbedder:
+    """Says that an embedder of somebody's own is needed, and what can be done without it."""
+    return OwnEmbedder(
+        f"the collection {collection!r} was made with the embedder {spec.removeprefix(OWN)!r} of somebody's own code: "
+        "only Python code that has it, and says Library(..., embedder=...), can search it by meaning or ingest into "
+        "it. By words alone (--words) it can be searched without"
+    )

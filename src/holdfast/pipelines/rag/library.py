@@ -29,11 +29,12 @@ from holdfast.pipelines.rag.collections import (
     create,
     entries,
     no_such,
+    not_here,
     remove,
     swap,
 )
 from holdfast.pipelines.rag.cutting import Split
-from holdfast.pipelines.rag.embedders import Embedder, embedder_named, is_service
+from holdfast.pipelines.rag.embedders import Embedder, embedder_named, is_own, is_service, spec_of
 from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.files import Files
 from holdfast.pipelines.rag.index import Index, Model, Name, Where
@@ -61,7 +62,7 @@ WORTH_IT = 100
 class Library:
     """One collection: `ingest` takes in what a source has, `search` answers questions.
 
-    embedder  a model of one's own, instead of the one that the collection's settings name
+    embedder  a model of one's own, instead of the one that the collection's settings name; they name it from then on
     reader    what reads the pages of documents, instead of the one that the settings name
     split     where a text is cut into chunks, instead of as the settings say
     pages     steps of one's own over pages, between extract and chunk
@@ -83,8 +84,8 @@ class Library:
     ) -> None:
         self.store = store
         self.indexes = Indexes(store)
-        self.collection = self._opened(name, settings)
         self._given = embedder
+        self.collection = self._opened(name, settings)
         self._given_reader = reader
         self._split = split
         self._pages = pages
@@ -99,13 +100,18 @@ class Library:
             self.indexes.ground.prepare(tx)
             metadata.prepare(tx)
             there = collection_or_none(tx, name)
+            wanted = self._wanted(settings or (there.settings if there else Settings()))
             if there is None:
-                there = Collection(name, settings or Settings())
+                there = Collection(name, wanted)
                 create(tx, there)
-            elif settings is not None and settings != there.settings:
-                configure(tx, Collection(name, settings))
+            elif wanted != there.settings:
+                configure(tx, Collection(name, wanted))
                 there = collection_or_none(tx, name) or there
         return there
+
+    def _wanted(self, settings: Settings) -> Settings:
+        """Gives settings that name the embedder that was given: who has another one must not take it for theirs."""
+        return replace(settings, embedder=spec_of(self._given, settings.embedder)) if self._given else settings
 
     @property
     def index(self) -> Index:
@@ -277,19 +283,25 @@ class Library:
     ) -> list[Found]:
         """Finds the chunks of this collection that answer a question best; `by` asks only words, or only meaning."""
         here = replace(where, collection=self.collection.name)
+        if by == "words" and not self._has(self._searched.embedder):
+            return Search(self.indexes.named(STORE), None)(question, here, limit=limit, each=each, by=by)
         return self._searching()(question, here, limit=limit, each=each, by=by)
 
     def _searching(self) -> Search:
         """Searches with the vectors that are complete: as before, while others are being made or brought elsewhere."""
-        if self.collection.searched is not None:
+        if self.collection.searched is not None and self._has(self.collection.settings.embedder):
             self.swap_if_complete()
         by = self._searched
         where = (by.index, by.embedder)
         if where not in self._searches:
-            own = self._given is not None or by.embedder == self.collection.settings.embedder
+            own = by.embedder == self.collection.settings.embedder
             embedder = self.embedder if own else self._named(by.embedder)
             self._searches[where] = Search(self.indexes.named(by.index), embedder)
         return self._searches[where]
+
+    def _has(self, spec: str) -> bool:
+        """Answers whether an embedder can be had here: one of somebody's own has to be given."""
+        return not is_own(spec) or (self._given is not None and spec == self.collection.settings.embedder)
 
     @property
     def _searched(self) -> Settings:
@@ -301,6 +313,8 @@ class Library:
 
     def _named(self, spec: str) -> Embedder:
         """Gives an embedder, metered where a service stands behind it and its rate is known."""
+        if is_own(spec):
+            raise not_here(self.collection.name, spec)
         rate = self.collection.settings.rate
         if rate == Rate() or not is_service(spec):
             return embedder_named(spec)

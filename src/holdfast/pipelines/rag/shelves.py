@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from holdfast.core.errors import StoreError, UnknownDocument
-from holdfast.pipelines.rag.collections import Collection, NoSuchCollection, collections, no_such
+from holdfast.pipelines.rag.collections import Collection, NoSuchCollection, OwnEmbedder, collections, no_such
 from holdfast.pipelines.rag.counters import Counters, counters_of
 from holdfast.pipelines.rag.index import Where
 from holdfast.pipelines.rag.index.choice import Indexes
@@ -76,7 +76,7 @@ class Shelves:
     share the indexes, so the vectors of a model are in memory once.
     """
 
-    absent: ClassVar[tuple[type[Exception], ...]] = (NoSuchCollection, UnknownDocument)
+    absent: ClassVar[tuple[type[Exception], ...]] = (NoSuchCollection, UnknownDocument, OwnEmbedder)
     """What is raised when something is asked for that is not there."""
     shapes: ClassVar[tuple[type[Struct], ...]] = (Answer, Shown, Progress)
     """What is answered."""

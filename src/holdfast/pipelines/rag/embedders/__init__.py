@@ -20,6 +20,8 @@ DEFAULT = "granite"
 LARGEST = 65_536
 """So many numbers a vector may have that is made here."""
 SERVICES = ("openai", "azure", "ollama")
+OWN = "own:"
+"""How a collection is told to have an embedder that only somebody's own code knows; its name follows."""
 
 __all__ = ["DEFAULT", "Embedder", "LocalEmbedder", "RemoteEmbedder", "embedder_named", "is_remote", "is_service"]
 
@@ -64,6 +66,17 @@ def is_remote(embedder: Embedder) -> TypeGuard[RemoteEmbedder]:
 def is_service(spec: str) -> bool:
     """Answers whether a spec names a service."""
     return spec.partition(":")[0] in SERVICES
+
+
+def is_own(spec: str) -> bool:
+    """Answers whether a spec names an embedder that only somebody's own code knows."""
+    return spec.startswith(OWN)
+
+
+def spec_of(embedder: Embedder, spec: str) -> str:
+    """Gives how a collection is told that it has this embedder: `spec`, if that names one with equal vectors."""
+    same = not is_own(spec) and embedder_named(spec).name == embedder.name
+    return spec if same else OWN + embedder.name
 
 
 def checked(spec: str) -> str:
