@@ -184,6 +184,19 @@ def test_an_impossible_splitting_is_refused(holdfast: Run, letters: Path) -> Non
     assert "overlap" in said.output
 
 
+def test_chunks_that_the_embedder_would_not_read_to_their_end_are_refused(holdfast: Run, letters: Path) -> None:
+    assert "tokens chunks of 450 tokens, 90 shared" in holdfast("collection", "create", "a", "--split", "tokens").output
+    for words in (["create", "b", "--split", "tokens"], ["configure", "a"]):
+        said = holdfast("collection", *words, "--size", "511")
+        assert said.exit_code == 2
+        assert "chunks of 511 tokens are longer than the 510 that granite reads" in said.output
+    assert "chunks of 510 tokens" in holdfast("collection", "configure", "a", "--size", "510").output
+    assert "chunks of 1,000 characters, 200" in holdfast("collection", "configure", "a", "--split", "markdown").output
+    large = ["--split", "tokens", "--size", "8000", "--embedder", "openai:text-embedding-3-small"]
+    assert holdfast("collection", "create", "b", *large).exit_code == 0
+    assert holdfast("collection", "configure", "b", "--embedder", "granite").exit_code == 2
+
+
 def test_searching_before_anything_was_ingested_says_so(holdfast: Run, folder: Path) -> None:
     for words in (["search", "anything"], ["collection", "list"], ["serve", "--port", "0"]):
         said = holdfast(*words)

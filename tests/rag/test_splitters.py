@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import pytest
@@ -226,3 +227,20 @@ def test_a_text_without_words_is_cut_by_tokens_in_time() -> None:
             return [(place, place + 1) for place in range(len(text))]
 
     assert len(list(by_tokens(text, 2, 0, Letters()))) == 50_000
+
+
+@pytest.mark.parametrize(
+    ("how", "usual"), [("recursive", (1000, 200)), ("markdown", (1000, 200)), ("tokens", (450, 90))]
+)
+def test_sizes_that_are_not_said_are_the_usual_ones_of_each_way(how: Any, usual: tuple[int, int]) -> None:
+    made = Splitting(how)
+    assert (made.size, made.overlap) == usual
+    assert msgspec.json.decode(msgspec.json.encode(made), type=Splitting) == made
+
+
+def test_sizes_in_characters_say_nothing_of_sizes_in_tokens() -> None:
+    small = Splitting("recursive", 600, 100)
+    assert small.otherwise(how="markdown") == Splitting("markdown", 600, 100)
+    assert small.otherwise(overlap=50) == Splitting("recursive", 600, 50)
+    assert small.otherwise(how="tokens") == Splitting("tokens", 450, 90)
+    assert small.otherwise(how="tokens", size=300) == Splitting("tokens", 300, 90)

@@ -20,7 +20,6 @@ from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.index.choice import STORE
 from holdfast.pipelines.rag.library import Library
 from holdfast.pipelines.rag.shelves import searched, shown
-from holdfast.pipelines.rag.splitters import Splitting
 from holdfast.pipelines.rag.states import standing_of
 from holdfast.pipelines.rag.tidying import tidy as tidy_up
 
@@ -33,8 +32,10 @@ def collection() -> None:
 
 def _settings(command: Any) -> Any:
     options = (
-        click.option("--size", type=click.IntRange(1), help="Characters of a chunk, at most. [default: 1000]"),
-        click.option("--overlap", type=click.IntRange(0), help="Characters that chunks share. [default: 200]"),
+        click.option(
+            "--size", type=click.IntRange(1), help="Characters of a chunk, or tokens. [default: 1000; 450 tokens]"
+        ),
+        click.option("--overlap", type=click.IntRange(0), help="What chunks share. [default: 200; 90 tokens]"),
         click.option(
             "--split", "how", type=click.Choice(["recursive", "tokens", "markdown"]), help="[default: recursive]"
         ),
@@ -178,7 +179,7 @@ def _with(settings: Settings, given: dict[str, Any]) -> Settings:
     try:
         if "embedder" in said:
             checked(said["embedder"])
-        return replace(settings, **said, splitting=Splitting(**asdict(settings.splitting) | split))
+        return replace(settings, **said, splitting=settings.splitting.otherwise(**split))
     except ValueError as error:
         raise Trouble(str(error)) from error
 

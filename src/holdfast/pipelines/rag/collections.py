@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr
 from holdfast.core.errors import HoldfastError
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.dialects import run
-from holdfast.pipelines.rag.embedders import OWN
+from holdfast.pipelines.rag.embedders import OWN, READS
 from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.index import Model, Name, spaces
 from holdfast.pipelines.rag.index.choice import STORE, settled
@@ -25,6 +25,10 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 class NoSuchCollection(HoldfastError):
     """The collection does not exist. The message names those that do."""
+
+
+class Unread(HoldfastError):
+    """Chunks would be longer than what their embedder reads of them. The message has both numbers."""
 
 
 class OwnEmbedder(HoldfastError):
@@ -78,6 +82,7 @@ _settings = msgspec.json.Decoder(Settings)
 
 def create(tx: Tx, collection: Collection) -> None:
     """Makes a collection, unless it exists."""
+    _refuse_unread(collection.settings)
     statement = "insert into rag_collection (name, settings) values (?, ?) on conflict (name) do nothing"
     run(tx, statement, collection.name, _written(collection.settings))
 
@@ -90,11 +95,23 @@ def configure(tx: Tx, collection: Collection) -> None:
     before = collection_or_none(tx, collection.name)
     searched = (before.searched or before.settings) if before else None
     new = collection.settings
+    if before is None or (before.settings.splitting, before.settings.embedder) != (new.splitting, new.embedder):
+        _refuse_unread(new)
     if searched is not None and (searched.embedder, searched.index) == (new.embedder, new.index):
         searched = None
         spaces.abandon(tx, collection.name, but_place=new.index)
     statement = "update rag_collection set settings = ?, searched = ? where name = ?"
     run(tx, statement, _written(new), _written(searched) if searched else None, collection.name)
+
+
+def _refuse_unread(settings: Settings) -> None:
+    """Refuses chunks whose ends would not be in their vectors. How many tokens characters are, only each text tells."""
+    split, reads = settings.splitting, READS.get(settings.embedder)
+    if reads is not None and split.how == "tokens" and split.size > reads:
+        raise Unread(
+            f"chunks of {split.size:,} tokens are longer than the {reads:,} that {settings.embedder} reads: what comes "
+            f"after them could not be found by its meaning. Say a size of at most {reads:,}"
+        )
 
 
 def swap(tx: Tx, collection: Collection, model: Model) -> None:

@@ -11,9 +11,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import asdict, force_setattr
 
 Span = tuple[int, int]
 SEPARATORS = ("\n\n", "\n", ". ", " ", "")
@@ -35,17 +36,33 @@ class Words:
         return [match.span() for match in WORD.finditer(text)]
 
 
+USUAL = {"recursive": (1000, 200), "markdown": (1000, 200), "tokens": (450, 90)}
+"""Size and overlap, where none are said. The default model reads 510 tokens, of which the title may take 50."""
+UNSAID = -(2**31)
+
+
 class Splitting(Struct, frozen=True):
-    """How a collection's texts are split. Sizes are characters, or tokens of the default model when `how` is tokens."""
+    """How a collection's texts are split. Sizes are characters, or tokens of the default model when `how` is tokens.
+
+    Where no sizes are said, they are those of `USUAL`.
+    """
 
     how: Literal["recursive", "tokens", "markdown"] = "recursive"
-    size: int = 1000
-    overlap: int = 200
+    size: int = UNSAID
+    overlap: int = UNSAID
 
     def __post_init__(self) -> None:
-        if self.how not in ("recursive", "tokens", "markdown"):
+        if self.how not in USUAL:
             raise ValueError(f"texts are split by recursive, tokens or markdown, not by {self.how!r}")
+        for name, usual in zip(("size", "overlap"), USUAL[self.how], strict=True):
+            if getattr(self, name) == UNSAID:
+                force_setattr(self, name, usual)
         _require(self.size, self.overlap)
+
+    def otherwise(self, **said: Any) -> Splitting:
+        """Gives it with what is said changed. Sizes in characters say nothing of sizes in tokens: they begin anew."""
+        in_tokens = said.get("how", self.how) == "tokens"
+        return Splitting(**(asdict(self) if in_tokens == (self.how == "tokens") else {}) | said)
 
     def split(self, text: str) -> Iterator[Span]:
         """Gives the span of each chunk, in order."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 DEFAULT = "granite"
 LARGEST = 65_536
 """So many numbers a vector may have that is made here."""
+READS = {DEFAULT: 510}
+"""How many tokens of a text a model reads, where that is known: 512 with the two marks that it adds."""
 SERVICES = ("openai", "azure", "ollama")
 OWN = "own:"
 """How a collection is told to have an embedder that only somebody's own code knows; its name follows."""
