@@ -122,6 +122,17 @@ def test_a_message_that_nests_without_end_is_refused(tmp_path: Path) -> None:
         list(pages_of(kept(tmp_path, b"\n".join(lines))))
 
 
+@pytest.mark.parametrize("levels", [200, 300, 500, 2000])
+def test_messages_in_messages_without_end_are_read_or_refused(tmp_path: Path, levels: int) -> None:
+    level = b"From: a@b\nSubject: tides\nMIME-Version: 1.0\nContent-Type: message/rfc822\n\n"
+    path = kept(tmp_path, level * levels + b"From: a@b\n\nthe last one")
+    for read in (pages_of, attachments_of):
+        try:
+            assert list(read(path, kind="eml"))
+        except Reject as refused:
+            assert "nests its parts too deeply" in str(refused)  # noqa: PT017 - how deep is too deep, Python says
+
+
 def outlook(subject: str, extra: making.Tree | None = None, header: int = 32, **more: str) -> making.Tree:
     values: dict[int, str | bytes] = {0x37: subject, 0x0C1A: "Ada", 0x5D01: "ada@example.org", 0x0E04: "Bob"}
     values[0x1000] = more.get("body", "High at noon.")

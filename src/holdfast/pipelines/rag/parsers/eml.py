@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Iterator
+from contextlib import contextmanager
 from email import policy
 from email.errors import MessageError
 from email.header import decode_header
@@ -33,11 +34,13 @@ a comment in a comment in a comment."""
 
 def pages(path: Path, *, start: int, limits: Limits) -> Iterator[Page]:
     """Gives the pages after the first `start`; one, unless the message is very long."""
-    message = read(path, limits)
-    headers = [f"{name}: {value}" for name in HEADERS if (value := header(message, name))]
-    text = "\n".join([*headers, "", body_of(message, limits).strip()]).strip()
+    with _refusing_depth():
+        message = read(path, limits)
+        headers = [f"{name}: {value}" for name in HEADERS if (value := header(message, name))]
+        text = "\n".join([*headers, "", body_of(message, limits).strip()]).strip()
+        subject = header(message, "Subject")
     for number, part in islice(enumerate(in_pages([text]), 1), start, None):
-        yield Page(number, part, label=header(message, "Subject"))
+        yield Page(number, part, label=subject)
 
 
 def count(path: Path, *, limits: Limits) -> int:  # as all parsers are called
@@ -47,6 +50,11 @@ def count(path: Path, *, limits: Limits) -> int:  # as all parsers are called
 
 def attachments(path: Path, *, limits: Limits) -> Iterator[Attachment]:
     """Gives what the message carries. A message inside it is a file `name.eml`."""
+    with _refusing_depth():
+        yield from _attachments(path, limits)
+
+
+def _attachments(path: Path, limits: Limits) -> Iterator[Attachment]:
     names = Names(limits.attachments)
     for part in _carried(read(path, limits)):
         if part.get_content_maintype() == "message":
@@ -56,6 +64,15 @@ def attachments(path: Path, *, limits: Limits) -> Iterator[Attachment]:
         else:
             name = _file_name(part) or "attachment" + (mimetypes.guess_extension(part.get_content_type()) or ".bin")
             yield Attachment(names.unique(name), _payload(part))
+
+
+@contextmanager
+def _refusing_depth() -> Iterator[None]:
+    """Refuses a message whose parts nest beyond what can be walked: to be parsed takes less than to be written out."""
+    try:
+        yield
+    except RecursionError as error:
+        raise Reject("the message nests its parts too deeply; it is broken, or made to harm") from error
 
 
 class _Short(Policy):
@@ -78,13 +95,11 @@ def read(path: Path, limits: Limits) -> Message:
     """Parses a message. Nearly everything is a message of some kind; one nested beyond reason is not."""
     check_whole(path, limits)
     content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
-    try:
+    with _refusing_depth():
         try:
             return BytesParser(policy=_Strict()).parsebytes(content)
         except MALFORMED:  # over the kind of a part; then nobody takes it apart
             return BytesParser(policy=_Lenient()).parsebytes(content)
-    except RecursionError as error:
-        raise Reject("the message nests its parts too deeply; it is broken, or made to harm") from error
 
 
 def header(message: Message, name: str) -> str:
