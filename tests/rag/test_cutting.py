@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import holdfast
 from holdfast.core.document import Document
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.cutting import chunks_of
-from holdfast.pipelines.rag.model import Chunk, Page, marking_the_last
+from holdfast.pipelines.rag.model import About, Chunk, Page, marking_the_last
 from holdfast.pipelines.rag.splitters import recursive
 from holdfast.stores.protocol import Store
 
@@ -131,3 +132,15 @@ def test_chunks_that_an_earlier_release_kept_are_embedded(store: Store, file: st
 
 def numbered(payload: Mapping[str, Any], *, start: int) -> Iterator[Page]:
     yield from [msgspec.structs.replace(page, number=place) for place, page in enumerate(PAGES, 1)][start:]
+
+
+@pytest.mark.parametrize("kind", ["eml", "msg"])
+def test_a_message_without_a_subject_has_no_title(kind: str) -> None:
+    headers = "From: ada@example.org\nTo: bob@example.org"
+    page = Page(1, f"{headers}\n\nHigh tide is at noon.", kind=kind)
+    (told,) = chunks_of(iter([(0, page)]), recursive)
+    assert (told.about, told.title) == (About(kind, ""), "")
+    (told,) = chunks_of(iter([(0, replace(page, kind=""))]), recursive, kind=kind)
+    assert told.title == ""
+    (told,) = chunks_of(iter([(0, replace(page, label="Tides"))]), recursive)
+    assert told.title == "Tides"

@@ -29,7 +29,7 @@ def chunks_of(pages: Iterator[tuple[int, Page]], split: Split, *, kind: str = ""
     title = ""
     for place, page in pages:
         if page.number == 1:
-            title = title_of(page)
+            title = title_of(page, kind)
             about = About(kind or page.kind, title)
         for start, end in split(page.text):
             text = page.text[start:end]

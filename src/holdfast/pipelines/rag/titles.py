@@ -13,9 +13,15 @@ _HEADING = re.compile(r"#{1,3} +(.+)")
 _SUBJECT = re.compile(r"Subject: *(.+)")
 
 
-def title_of(page: Page) -> str:
-    """Gives the title that a first page begins with: a heading, a subject, or a short paragraph alone; else nothing."""
-    if page.label:
+MESSAGES = ("eml", "msg")
+
+
+def title_of(page: Page, kind: str = "") -> str:
+    """Gives the title that a first page begins with: a heading, a subject, or a short paragraph alone; else nothing.
+
+    A message is called by its subject or not at all: what it begins with is who wrote it to whom.
+    """
+    if page.label or (kind or page.kind) in MESSAGES:
         return page.label[:LONGEST]
     lines = page.text.lstrip().split("\n", 12)
     for line in lines[:12]:
