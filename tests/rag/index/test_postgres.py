@@ -16,6 +16,7 @@ import psycopg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.core.errors import StoreError
 from holdfast.pipelines.rag.index import Model, Where, index_of
 from holdfast.pipelines.rag.index.postgres import NoPgvector, PostgresIndex
 from holdfast.pipelines.rag.index.postgres.globs import as_regex
@@ -32,6 +33,21 @@ def desk(postgres_url: str, tmp_path: Path) -> Iterator[Desk]:
 
 def test_the_store_says_which_index_it_has(desk: Desk) -> None:
     assert isinstance(index_of(desk.store), PostgresIndex)
+
+
+def test_vectors_of_another_type_are_refused_instead_of_misread(desk: Desk, postgres_url: str) -> None:
+    desk.ingest("a", "one heron")
+    (hit,) = desk.index.by_words("heron", Where(), limit=1)
+    with psycopg.connect(postgres_url) as db:
+        ((number,),) = db.execute("select id from rag_model").fetchall()
+        for (index,) in db.execute(
+            "select indexname from pg_indexes where tablename = %s and indexdef like '%%hnsw%%'",
+            [f"rag_vector_{number}"],
+        ).fetchall():
+            db.execute(f"drop index {index}")
+        db.execute(f"alter table rag_vector_{number} alter column vector type vector(64)")
+    with pytest.raises(StoreError, match="a vector of hash-64 is kept in 260 bytes, and 64 halves are 132"):
+        desk.index.vectors(desk.model, [hit.chunk])
 
 
 def test_workers_that_meet_a_new_model_at_once_make_one_table(desk: Desk, postgres_url: str) -> None:

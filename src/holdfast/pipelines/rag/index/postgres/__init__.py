@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict, replace
 
 from holdfast.core.codec import encode_json
+from holdfast.core.errors import StoreError
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.index import Drawn, Entry, Hit, Model, Name, Place, Stored, Where, entered, plain
 from holdfast.pipelines.rag.index.postgres.globs import as_regex
@@ -178,7 +179,7 @@ class PostgresIndex:
         if number is None:
             return {}
         rows = self._all(_of(number, SQL["vectors"]), {"ids": list(numbers)}, binary=True)
-        return {chunk: _halves(vector) for chunk, vector in rows}
+        return {chunk: _halves(vector, model) for chunk, vector in rows}
 
     def chunks(self, numbers: Sequence[int]) -> dict[int, Stored]:
         return {
@@ -212,7 +213,7 @@ class PostgresIndex:
         if number is None:
             return Drawn(document, version, [])
         chunks = self._all(_of(number, SQL["drawn"]), {"document_id": document, "version": version}, binary=True)
-        return Drawn(document, version, [(position, page, _halves(vector)) for position, page, vector in chunks])
+        return Drawn(document, version, [(position, page, _halves(vector, model)) for position, page, vector in chunks])
 
     def seen(self, model: Model, places: Sequence[Place]) -> dict[Place, int]:
         documents, versions, positions = zip(*places, strict=True) if places else ((), (), ())
@@ -292,8 +293,16 @@ def _numbers(values: Sequence[float]) -> str:
     return f"[{','.join(map(str, values))}]"
 
 
-def _halves(sent: bytes) -> bytes:
-    """Gives a vector as pgvector sends it: after four bytes of what is known, its numbers the other way round."""
+def _halves(sent: bytes, model: Model) -> bytes:
+    """Gives a vector as pgvector sends it: after four bytes of what is known, its numbers the other way round.
+
+    Any bytes could be taken for halves, so those of another type or length are refused.
+    """
     import numpy as np
 
+    if len(sent) != 4 + 2 * model.dimension:
+        raise StoreError(
+            f"a vector of {model.name} is kept in {len(sent):,} bytes, and {model.dimension:,} halves are "
+            f"{4 + 2 * model.dimension:,}: its table is not as it was made"
+        )
     return np.frombuffer(sent, ">f2", offset=4).astype("<f2").tobytes()
