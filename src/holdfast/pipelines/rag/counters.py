@@ -22,14 +22,10 @@ select sum((select i.position + i.items
              order by i.position desc
              limit 1))
   from hf_document d
-  join hf_batch b on b.id = d.batch_id
   join hf_pipeline p on p.id = d.pipeline_id
   join hf_step s on s.pipeline_id = p.id and s.name = 'extract'
  where p.name = ?
    and d.state <> 'cancelled'
-   and not exists (select 1
-                     from rag_file f
-                    where f.collection = p.name and f.source = b.name and f.key = d.key and f.hash is null)
 """
 # The chunks of documents by where those stand. What is not chunked to its end has those of its present generation.
 _CHUNKS = """
