@@ -6,6 +6,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.cli.conftest import Run
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 
 from holdfast import open as open_store
+from holdfast.cli import ingest
 from holdfast.pipelines import rag
 from tests.rag.embedders.own import Own
 
@@ -451,3 +453,18 @@ def test_who_has_not_the_embedder_of_a_collection_is_told_which_it_is(holdfast: 
     assert holdfast("collection", "configure", "typos", "--embedder", "hash:64").exit_code == 0
     assert holdfast("ingest", "letters", "-c", "typos").exit_code == 0
     assert "tides.txt" in holdfast("search", "tide", "-c", "typos", "--meaning").output
+
+
+def test_a_collection_that_is_deleted_while_it_is_ingested_is_told_of(
+    holdfast: Run, letters: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked = ingest.worked
+
+    def deleting(*args: Any, **more: Any) -> Any:
+        assert holdfast("collection", "delete", "documents", "--yes").exit_code == 0
+        return worked(*args, **more)
+
+    monkeypatch.setattr(ingest, "worked", deleting)
+    said = holdfast("ingest", "letters")
+    assert said.exit_code == 2
+    assert "there is no collection 'documents'" in said.output

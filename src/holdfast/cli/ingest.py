@@ -77,6 +77,7 @@ def ingest(
             if counts.remaining:
                 warm()
             report = worked(asked, api.drain, loaded_from(library), store, progress=progress, budget=limits, how=how)
+            library.require_the_collection()
             if not limits.is_over():
                 _settle(library, progress)
         summary = Summary(

@@ -186,7 +186,7 @@ class Library:
     ) -> Intake:
         """Submits what is new or changed, renames what moved and forgets what is gone. Works on nothing yet."""
         intake = Intake(self.pipeline, self.store, self.index, source_of(source), looking)
-        self._require_the_collection()
+        self.require_the_collection()
         intake.take_in(tell)
         return intake
 
@@ -203,11 +203,11 @@ class Library:
         Raises NothingThere instead of forgetting all that a source had: a disk that is away looks like that.
         """
         intake = Intake(self.pipeline, self.store, self.index, source, looking, glance=glance)
-        self._require_the_collection()
+        self.require_the_collection()
         intake.take_in(tell)
         return intake
 
-    def _require_the_collection(self) -> None:
+    def require_the_collection(self) -> None:
         """Raises NoSuchCollection if somebody deleted it meanwhile."""
         with self.store.reading() as tx:
             there = [one.name for one in collections(tx)]
