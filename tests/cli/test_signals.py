@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -42,6 +43,14 @@ def quick(doc):
 def wait(doc):
     time.sleep(60 if not __import__("pathlib").Path("go").exists() else 0)
 """
+
+
+@pytest.fixture(autouse=True)
+def heeding_ctrl_c() -> Iterator[None]:
+    """Whatever a shell starts in the background ignores Ctrl-C, and so would all that it starts in turn."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
