@@ -100,6 +100,22 @@ def test_a_file_name_that_is_not_utf_8_is_refused_by_name(holdfast: Run, folder:
     assert "is not UTF-8" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("show", "\udcff.txt"),
+        ("dead", "list", "--text", "\udcff"),
+        ("search", "\udcff"),
+        ("capsule", "pack", "docs/a.txt", "-o", "a\0"),
+    ],
+)
+def test_a_word_that_no_store_could_keep_is_refused(holdfast: Run, line: tuple[str, ...]) -> None:
+    holdfast("run", "papers.py", "docs")
+    result = holdfast(*line)
+    assert result.exit_code == 2
+    assert "is not written in UTF-8" in result.stderr
+
+
 def test_many_documents_are_walked_not_held(folder: Path) -> None:
     """The first is there before the last was looked at."""
     documents = named(["docs", "-"])

@@ -133,6 +133,7 @@ def _error(*, asked: Any = None, header: Any = None) -> Exception:
         (_error(header="Sat, 01 Mar 2025 12:00:30 GMT"), SECOND * 30),
         (_error(header="Sat, 01 Mar 2025 11:00:00 GMT"), timedelta(0)),
         (_error(header="Sat, 01 Mar 2025 13:00:30 +0100"), SECOND * 30),
+        (_error(header="7\x1e\x0b"), SECOND * 7),
         (_error(header="soon"), None),
         (_error(header=""), None),
         (_error(header="²"), None),

@@ -46,6 +46,14 @@ def test_a_text_like_the_best_answer_comes_before_others_that_do_not_say_what_wa
         assert {one.key: one.by_words for one in library.search("anchor")} == {"a.txt": 1, "b.txt": None, "c.txt": None}
 
 
+def test_half_a_character_in_a_question_is_one_that_nobody_knows(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("an anchor")
+    with holdfast.open(f"sqlite:///{tmp_path}/x.db") as store:
+        library = Library(store)
+        library.ingest(str(tmp_path / "*.txt"))
+        assert [one.key for one in library.search("anchor \udcff")] == ["a.txt"]
+
+
 @pytest.fixture
 def whales(tmp_path: Path) -> Iterator[Library]:
     """A book that fills every list, and five notes that stand behind it."""

@@ -842,7 +842,8 @@ def test_documents_are_submitted_beside_a_decision_that_is_being_made(desk: Desk
     beside.close()
 
 
-def test_a_url_with_half_a_character_is_refused_without_its_password() -> None:
+@pytest.mark.parametrize("name", ["\ud800", "%aa"])
+def test_a_url_with_half_a_character_is_refused_without_its_password(name: str) -> None:
     with pytest.raises(StoreError, match="not the URL of a PostgreSQL database") as refused:
-        PostgresStore("postgresql://me:secret@127.0.0.1:1/\ud800")
+        PostgresStore(f"postgresql://me:secret@127.0.0.1:1/{name}")
     assert "secret" not in str(refused.value)

@@ -32,6 +32,7 @@ from holdfast.cli.status import status
 from holdfast.cli.submit import submit
 from holdfast.cli.verify import verify
 from holdfast.cli.work import work
+from holdfast.core.codec import unkept
 from holdfast.core.errors import HoldfastError, StoreError
 
 
@@ -39,6 +40,9 @@ class App(click.Group):
     """Tells our own errors in one sentence, each with its exit code."""
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
+        for word in args:
+            if unkept(word):
+                raise Trouble(f"the word {word!a} is not written in UTF-8, so nothing in a store is named like that")
         return super().make_context(info_name, args, *more, obj=Asked(args), **extra)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -90,7 +90,7 @@ def _from_header(text: str, now: datetime) -> timedelta | None:
     from email.utils import parsedate_to_datetime  # slow to import, and seldom needed
 
     if NUMBER.fullmatch(text):
-        return timedelta(seconds=min(float(text), LONGEST.total_seconds()))
+        return timedelta(seconds=min(float(text.strip()), LONGEST.total_seconds()))
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, OverflowError):  # a year beyond all calendars

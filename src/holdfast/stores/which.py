@@ -44,8 +44,12 @@ def as_like(pattern: str) -> str:
 
 
 def as_regex(pattern: str) -> re.Pattern[str]:
-    """Gives a pattern as Python reads it."""
-    return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
+    """Gives a pattern as Python reads it. No star goes back over what an earlier one took: hostile ones end, too."""
+    first, *others = (re.escape(part).replace(r"\?", ".") for part in pattern.split("*"))
+    if not others:
+        return re.compile(first, re.DOTALL)
+    *middle, last = others
+    return re.compile(f"{first}{''.join(f'(?>.*?{part})' for part in middle)}.*{last}", re.DOTALL)
 
 
 def containing(text: str) -> str:

@@ -73,6 +73,16 @@ def test_stars_stay_between_slashes_and_escapes_are_plain() -> None:
     assert Ignoring([r"\!odd", r"\#odd"]).hides("!odd", "!odd")
 
 
+@pytest.mark.filterwarnings("error")  # Python warns of what it may understand differently one day
+@pytest.mark.parametrize(
+    ("pattern", "meant", "not_meant"),
+    [("[--a]", "Z", "b"), ("[a-c-]", "-", "d"), ("[a&&b]", "&", "c"), ("[!!a]", "b", "!")],
+)
+def test_odd_brackets_mean_their_characters(pattern: str, meant: str, not_meant: str) -> None:
+    assert matcher(pattern).fullmatch(meant)
+    assert not matcher(pattern).fullmatch(not_meant)
+
+
 def test_what_is_in_a_folder_is_not_the_folder() -> None:
     assert Ignoring(["a", "!a/*"]).hides_below("a/x")
     assert not Ignoring(["a/*"]).hides("a/", "a/")

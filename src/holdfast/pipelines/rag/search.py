@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError
 from holdfast.pipelines.rag.embedders import Embedder
-from holdfast.pipelines.rag.index import Hit, Index, Model, Stored, Where
+from holdfast.pipelines.rag.index import Hit, Index, Model, Stored, Where, plain
 from holdfast.pipelines.rag.index.words import WORD, words_of
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class Search:
         """
         if not asks(question):
             raise NoQuestion(f"a question has words or numbers in it; there are none in {question[:60]!r}")
+        question = plain(question)
         vector = None if by == "words" else self._embedding(question)
         depth = max(DEPTH, limit)
         while True:

@@ -287,7 +287,7 @@ def _roll_back(db: Db) -> None:
 def _without_password(url: str) -> str:
     try:
         parts = conninfo_to_dict(url)
-    except (psycopg.ProgrammingError, UnicodeEncodeError):
+    except (psycopg.ProgrammingError, UnicodeError):
         raise StoreError(
             "this is not the URL of a PostgreSQL database; write postgresql://user:password@host:5432/name, "
             "with %-escapes for special characters in the password"

@@ -65,6 +65,12 @@ class WhichConformance(Conformance):
         desk.submit("a.pdf", "A.PDF", "[a].pdf", "sub/a.pdf", "100%_a.pdf", "back\\slash\nand more")
         assert _keys(desk, key=key) == meant
 
+    @pytest.mark.parametrize("key", ["****?*******^", "*a" * 20 + "b"])
+    def test_a_pattern_of_many_stars_is_answered(self, desk: Desk, key: str) -> None:
+        desk.submit("a" * 200)
+        assert _keys(desk, key=key) == []
+        assert _keys(desk, key=key[:-1]) == ["a" * 200]
+
     def test_states_are_told_apart(self, desk: Desk) -> None:
         desk.submit("waiting", "dead", "paused")
         for claim in desk.claim():

@@ -152,5 +152,6 @@ def _split_at_stars(part: str) -> list[str]:
 
 def _one_of(inside: str) -> str:
     negated = inside[0] in "!^"
-    escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside[negated:])
-    return f"(?!/)[{'^' if negated else ''}{escaped}]"
+    spans = re.findall(r"(.)-(.)|(.)", inside[negated:], re.DOTALL)
+    told = "".join(f"{re.escape(first)}-{re.escape(last)}" if first else re.escape(one) for first, last, one in spans)
+    return f"(?!/)[{'^' if negated else ''}{told}]"
