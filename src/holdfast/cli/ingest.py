@@ -25,7 +25,6 @@ from holdfast.pipelines.rag.index.choice import STORE
 from holdfast.pipelines.rag.ingest import Looking
 from holdfast.pipelines.rag.library import HANDS, Library
 from holdfast.pipelines.rag.metadata import Metadata
-from holdfast.pipelines.rag.reading import warm
 
 
 @click.command()
@@ -75,7 +74,7 @@ def ingest(
                 progress.display.say(f"{count(_redriven(library), 'document')} that failed: tried again")
             counts.recount()
             if counts.remaining:
-                warm()
+                library.warm()
             report = worked(asked, api.drain, loaded_from(library), store, progress=progress, budget=limits, how=how)
             library.require_the_collection()
             if not limits.is_over():

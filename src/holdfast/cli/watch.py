@@ -82,7 +82,7 @@ def watch(
             watchers = [looker.watcher(word) for word in sources]
             library.make_ready(processes=how["processes"])
             counts.recount()
-            warm()
+            warm(pdfs=True)
             with looker.looking(watchers, every) as work:
                 loaded = loaded_from(library)
                 report = worked(asked, work, loaded, store, progress=progress, budget=limits, how=how)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Reject
-from holdfast.pipelines.rag.changes import Change, Known, compare
+from holdfast.pipelines.rag.changes import LARGE, Change, Known, compare
 from holdfast.pipelines.rag.sources import Missed, Seen
 
 SECOND = 1_000_000_000
@@ -190,6 +191,22 @@ def test_a_file_that_cannot_be_read_stays_as_it_was_known() -> None:
     assert told(changes) == {"a": "unreadable", "b": "unchanged", "new": "unreadable"}
     assert [one.now for one in changes] == [known["a"], known["b"], None]
     assert changes[0].why == "no"
+
+
+def test_large_files_are_hashed_beside_each_other_and_told_of_in_their_order() -> None:
+    disk = Disk(**{name: name * LARGE for name in "abcd"}, e="small")
+    both = threading.Barrier(2, timeout=30)
+
+    def hashes(seen: Seen) -> str:
+        if seen.key in "ab":
+            both.wait()  # each waits for the other
+        if seen.key == "c":
+            raise OSError("no")
+        return disk.hash_of(seen)
+
+    changes = list(compare(disk.seen(), {}, hashes, looked_at=NOW))
+    assert told(changes) == {"a": "new", "b": "new", "c": "unreadable", "d": "new", "e": "new"}
+    assert [one.key for one in changes] == ["a", "b", "c", "d", "e"]
 
 
 def test_changes_come_while_the_listing_is_still_going() -> None:

@@ -20,7 +20,7 @@ try:
 except (ImportError, OSError, AttributeError, TypeError):  # macOS has no prctl; on Windows nothing here is called
     _prctl = None
 
-STATM = Path("/proc/self/statm")
+STATM = "/proc/self/statm"
 DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of Linux."""
 FIRST_TO_GO = 500
@@ -29,12 +29,17 @@ FIRST_TO_GO = 500
 
 def can_limit_memory() -> bool:
     """Answers whether this system lets a process be held to an amount of memory."""
-    return STATM.exists()
+    return os.path.exists(STATM)  # noqa: PTH110 - every body comes by here, and Path takes longer
 
 
 def ceiling_above(allowance: int) -> int:
     """Gives the limit that lets this process take so many bytes more than it has."""
-    return int(STATM.read_text().split()[5]) * resource.getpagesize() + allowance
+    sizes = os.open(STATM, os.O_RDONLY)  # bare calls, since every body comes by here
+    try:
+        data = os.read(sizes, 256).split()[5]
+    finally:
+        os.close(sizes)
+    return int(data) * resource.getpagesize() + allowance
 
 
 @contextmanager

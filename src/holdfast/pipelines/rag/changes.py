@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal
 
 from msgspec import Struct
@@ -14,6 +16,12 @@ Kind = Literal["new", "changed", "unchanged", "touched", "moved", "deleted", "un
 
 RACY_NS = 2_000_000_000
 """Clocks of file systems tick at most this slowly (FAT: 2 s). A file may change twice within one tick."""
+
+LARGE = 1 << 16
+"""Bytes from which on a file is hashed ahead, beside others: for a small one, handing it over takes longer."""
+BESIDE = 2
+AHEAD = 16
+"""How many files are hashed at once, and how many are looked at before the first of them is told of."""
 
 
 class Known(Struct, frozen=True, gc=False):
@@ -83,8 +91,8 @@ class _Comparison:
         self.arrived: dict[str, list[str]] = {}
 
     def run(self, seen: Iterable[Seen], missed: Iterable[Missed]) -> Iterator[Change]:
-        for one in seen:
-            if change := self._look(one):
+        for one, hashing in self._hashed_ahead(seen):
+            if change := self._look(one, hashing):
                 yield change
         gone = self._gone(list(missed))
         moves = _without_circles(self._moves(gone))
@@ -99,14 +107,29 @@ class _Comparison:
             if key not in left:
                 yield Change("deleted", key)
 
-    def _look(self, seen: Seen) -> Change | None:
+    def _hashed_ahead(self, seen: Iterable[Seen]) -> Iterator[tuple[Seen, Future[str] | None]]:
+        """Gives every file in its turn; the hashes of large ones are made meanwhile, side by side."""
+        ahead: deque[tuple[Seen, Future[str] | None]] = deque()
+        with ThreadPoolExecutor(BESIDE) as others:
+            for one in seen:
+                is_worth_it = one.size >= LARGE and not self._is_unchanged(one)
+                ahead.append((one, others.submit(self.hash_of, one) if is_worth_it else None))
+                while ahead and (len(ahead) > AHEAD or _is_ready(ahead[0][1])):
+                    yield ahead.popleft()
+            yield from ahead
+
+    def _is_unchanged(self, seen: Seen) -> bool:
+        before = self.known.get(seen.key)
+        return before is not None and _same_signs(seen, before) and not _racy(before)
+
+    def _look(self, seen: Seen, hashing: Future[str] | None) -> Change | None:
         before = self.known.get(seen.key)
         if before:
             self.there.add(seen.key)
-            if _same_signs(seen, before) and not _racy(before):
+            if self._is_unchanged(seen):
                 return Change("unchanged", seen.key, before, seen)
         try:
-            content = self.hash_of(seen)
+            content = hashing.result() if hashing else self.hash_of(seen)
         except (OSError, Signal) as error:
             return Change("unreadable", seen.key, before, seen, why=str(error))
         now = Known(seen.key, seen.size, seen.mtime_ns, content, self.looked_at, seen.etag)
@@ -133,6 +156,10 @@ class _Comparison:
         for content, arrivals in self.arrived.items():
             moves.update(zip(arrivals, (key for key in self.keys_of[content] if key in free), strict=False))
         return moves
+
+
+def _is_ready(hashing: Future[str] | None) -> bool:
+    return hashing is None or hashing.done()
 
 
 def _same_signs(seen: Seen, before: Known) -> bool:

@@ -161,12 +161,16 @@ class Library:
         report = Report()
         refuse_crew(self.collection.settings.index, how.get("processes", 1))
         if waiting := self.store.balance(self.collection.name).open:
-            warm()
+            self.warm()
             how.setdefault("threads", HANDS)
             how["processes"] = min(how.get("processes", 1), 1 + waiting // WORTH_IT)
             report = api.drain(self.pipeline, self.store, **how)
         self.settle()
         return report
+
+    def warm(self) -> None:
+        """Imports what the documents that wait are read with, before processes are forked that read them."""
+        warm(pdfs=bool(self.store.select(self.pipeline.name, state="waiting", key="*.pdf", limit=1)))
 
     def settle(self) -> None:
         """Puts the index in order after work: what is searched elsewhere is brought there, what is outdated leaves it.

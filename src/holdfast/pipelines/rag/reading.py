@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,12 +27,14 @@ class Reader(Protocol):
         """Reads, or rejects the document with a reason."""
 
 
-def warm() -> None:
+def warm(*, pdfs: bool) -> None:
     """Imports what most files are read with, so that children are born with it and do not each import it."""
     from holdfast.pipelines.rag import kinds, parsers, sources
     from holdfast.pipelines.rag.parsers import html, pdf, text
 
     assert all((kinds, parsers, sources, html, pdf, text))
+    if pdfs:
+        import_module("pypdfium2")  # takes as long as reading a few, so it is not for everybody
 
 
 class LocalReader(Struct, frozen=True):
