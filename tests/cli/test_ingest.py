@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,16 @@ def test_a_plan_of_a_source_that_cannot_be_reached_says_so(holdfast: Run, letter
     assert said.exit_code == 4
     assert said.output.startswith(f"Error: {NOWHERE}: could not be reached")
     assert "Traceback" not in said.output
+
+
+@pytest.mark.parametrize("words", [("ingest", "letters"), ("plan", "letters"), ("watch", "letters")])
+def test_without_its_extra_it_says_what_to_install_before_documents_fail(
+    holdfast: Run, letters: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pypdfium2", None)
+    result = holdfast(*words)
+    assert result.exit_code == 2
+    assert "not installed here (pypdfium2): pip install 'holdfast[rag]'" in result.stderr
 
 
 def test_an_embedder_that_does_not_exist_is_refused_before_anything_is_made(holdfast: Run, letters: Path) -> None:
@@ -312,7 +323,7 @@ def test_an_index_that_there_is_not_is_refused(holdfast: Run, letters: Path) -> 
 
 def test_a_collection_is_verified_by_its_name(holdfast: Run, letters: Path) -> None:
     holdfast("ingest", "letters")
-    assert "2 documents asked about, 2 checks" in (said := holdfast("verify", "documents")).output
+    assert "2 documents asked about, 6 checks" in (said := holdfast("verify", "documents")).output
     assert (said.exit_code, "2 fine" in said.output) == (0, True)
     with closing(sqlite3.connect("holdfast.db")) as db:
         db.execute("delete from rag_meaning where document_id = (select min(id) from rag_document)")
@@ -329,7 +340,7 @@ def test_a_collection_is_verified_by_its_name(holdfast: Run, letters: Path) -> N
 def test_a_file_that_was_deleted_is_not_missed(holdfast: Run, letters: Path) -> None:
     holdfast("ingest", "letters")
     (letters / "tides.txt").unlink()
-    holdfast("ingest", "letters")
+    assert "1 of 1 document (100%): 1 done\n" in holdfast("ingest", "letters").output
     assert "gone" not in (said := holdfast("verify", "documents")).output
     assert said.exit_code == 0
     assert "0 documents done" in holdfast("ingest", "letters").output

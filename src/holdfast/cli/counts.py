@@ -53,10 +53,12 @@ class Counts:
         batch: str | None,
         hands: int = 8,
         nouns: Mapping[str, str] = NO_NOUNS,
+        tells_cancelled: bool = True,
     ) -> None:
         self.pipeline = pipeline.name
         self.nouns = nouns
         self.batch = batch
+        self.tells_cancelled = tells_cancelled
         self.steps = [step.name for step in pipeline.steps]
         self.submitted = 0
         self.submitting = False
@@ -82,6 +84,8 @@ class Counts:
         self.dead = sum(one.balance.dead for one in batches)
         self.paused = sum(one.balance.paused for one in batches)
         self.cancelled = sum(one.balance.cancelled for one in batches)
+        if not self.tells_cancelled:
+            self.total, self.cancelled = self.total - self.cancelled, 0
         self.at_step = {step: sum(one.at_step.get(step, 0) for one in batches) for step in self.steps}
         self._look_what_is_held_back()
         self._learn()

@@ -8,10 +8,9 @@ from typing import Any
 import click
 
 from holdfast.cli.asked import Asked, common
-from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import BEGINS, NOUNS, same_look, take_in
+from holdfast.cli.intake import BEGINS, counts_of, same_look, take_in
 from holdfast.cli.libraries import loaded_from
 from holdfast.cli.looking import how_to_look, what_is_said
 from holdfast.cli.progress import Progress, showing
@@ -65,8 +64,7 @@ def ingest(
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
         library = Library(store, collection, allow_private=allow_private)
-        counts = Counts(library.pipeline, store, batch=None, hands=how["threads"], nouns=NOUNS)
-        counts.items = library.tally
+        counts = counts_of(library, hands=how["threads"])
         with showing(asked, counts, limits) as progress:
             library.make_ready(processes=how["processes"])
             away = [source for source in sources if not take_in(library, source, looking, progress)]

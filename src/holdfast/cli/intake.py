@@ -19,6 +19,13 @@ SHOWN = 5
 BEGINS = "nothing was found that could be taken in"
 
 
+def counts_of(library: Library, *, hands: int) -> Counts:
+    """Gives the numbers that are shown of a collection. What is cancelled there had its file deleted: it is no more."""
+    counts = Counts(library.pipeline, library.store, batch=None, hands=hands, nouns=NOUNS, tells_cancelled=False)
+    counts.items = library.tally
+    return counts
+
+
 def same_look(looking: Looking) -> tuple[str, ...]:
     """Gives the options with which sources are looked through in the same way. What was said of them stays anyway."""
     ignore = [word for pattern in looking.ignore for word in ("--ignore", pattern)]

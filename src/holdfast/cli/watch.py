@@ -16,7 +16,7 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.counts import Counts
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import BEGINS, NEWS, NOUNS, same_look, tell_left_out, told_of
+from holdfast.cli.intake import BEGINS, NEWS, counts_of, same_look, tell_left_out, told_of
 from holdfast.cli.libraries import loaded_from
 from holdfast.cli.looking import how_to_look, what_is_said
 from holdfast.cli.progress import Display, Lines, Progress, showing
@@ -75,8 +75,7 @@ def watch(
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
         library = Library(store, collection, allow_private=allow_private)
-        counts = Counts(library.pipeline, store, batch=None, hands=how["threads"], nouns=NOUNS)
-        counts.items = library.tally
+        counts = counts_of(library, hands=how["threads"])
         with _telling(asked, counts, limits) as progress, stopping_on_signals(limits):
             looker = _Looker(asked, library, looking, progress=progress, limits=limits)
             watchers = [looker.watcher(word) for word in sources]

@@ -103,7 +103,12 @@ class Desk:
             self.index.rename(inner, Name(PAPERS, "/folder", key), to=to)
 
     def holds(self, key: str, chunks: int, *, model: Model | None = None) -> bool:
-        return self.index.holds(Name(PAPERS, "/folder", key), model=model or self.model, chunks=chunks)
+        name, model = Name(PAPERS, "/folder", key), model or self.model
+        return (
+            self.index.has_words(name, chunks=chunks)
+            and self.index.has_vectors(name, model=model, chunks=chunks)
+            and self.index.shows(name, model=model, chunks=chunks)
+        )
 
     def words(self, question: str, where: Where = ALL, *, limit: int = 100) -> list[str]:
         """Gives the texts that are found by words, the best first."""

@@ -239,7 +239,7 @@ def test_equal_names_in_two_collections_are_two_documents(desk: Desk) -> None:
     desk.ingest("a", "heron", collection=NOTES)
     desk.forget("a")
     assert desk.words("heron") == desk.meaning("heron") == ["heron"]
-    assert desk.index.holds(Name(NOTES, "/folder", "a"), model=desk.model, chunks=1)
+    assert desk.index.shows(Name(NOTES, "/folder", "a"), model=desk.model, chunks=1)
 
 
 def test_a_chunk_that_is_gone_is_left_out(desk: Desk) -> None:

@@ -36,6 +36,7 @@ from holdfast.pipelines.rag.collections import (
 from holdfast.pipelines.rag.cutting import Split
 from holdfast.pipelines.rag.embedders import Embedder, embedder_named, is_own, is_service, spec_of
 from holdfast.pipelines.rag.embedders.rate import Rate
+from holdfast.pipelines.rag.extra import require_extra
 from holdfast.pipelines.rag.files import Files
 from holdfast.pipelines.rag.index import Index, Model, Name, Where
 from holdfast.pipelines.rag.index.choice import STORE, Indexes, refuse_crew
@@ -82,6 +83,7 @@ class Library:
         every: int | timedelta | None = 1,
         allow_private: bool = False,
     ) -> None:
+        require_extra()
         self.store = store
         self.indexes = Indexes(store)
         self._given = embedder

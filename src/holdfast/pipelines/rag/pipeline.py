@@ -105,6 +105,10 @@ def _chunk(pipeline: Pipeline, parts: Parts, read: AnyStep, pages: AnyStep, spli
     def add(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> None:
         index.add(tx, _entry(tx, doc, chunks), chunks)
 
+    @chunk.verify
+    def are_there(doc: Document) -> bool:
+        return index.has_words(_name(doc), chunks=doc.reader.extent(chunk.name))
+
     return chunk
 
 
@@ -156,6 +160,10 @@ def _embed(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) ->
         parts.tally.made_vectors(len(vectors))
         index.remember(tx, _model(embedder), {content: vector for content, vector in vectors if vector})
 
+    @embed.verify
+    def are_remembered(doc: Document) -> bool:
+        return index.has_vectors(_name(doc), model=_model(embedder), chunks=doc.reader.extent(chunks.name))
+
 
 def _paired(hashes: Sequence[bytes], new: dict[bytes, str], vectors: Any, embedder: Embedder) -> list[Vector]:
     rows = _in_halves(vectors, embedder, count=len(new)) if new else ()
@@ -193,7 +201,7 @@ def _index(pipeline: Pipeline, parts: Parts, read: AnyStep, chunks: AnyStep) -> 
 
     @publish.verify
     def is_there(doc: Document) -> bool:
-        return index.holds(_name(doc), model=_model(embedder), chunks=doc.output(publish))
+        return index.shows(_name(doc), model=_model(embedder), chunks=doc.output(publish))
 
 
 def _model(embedder: Embedder) -> Model:

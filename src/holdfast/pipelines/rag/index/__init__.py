@@ -133,8 +133,14 @@ class Index(Protocol):
     def rename(self, tx: Tx, name: Name, *, to: str) -> None:
         """Has a document go by another key. What went by that key before is forgotten."""
 
-    def holds(self, name: Name, *, model: Model, chunks: int) -> bool:
-        """Answers whether all chunks of a document are there and seen."""
+    def has_words(self, name: Name, *, chunks: int) -> bool:
+        """Answers whether all chunks of the version that was chunked last are there, with their words."""
+
+    def has_vectors(self, name: Name, *, model: Model, chunks: int) -> bool:
+        """Answers whether all chunks of the version that was chunked last have a vector."""
+
+    def shows(self, name: Name, *, model: Model, chunks: int) -> bool:
+        """Answers whether searches see the version that was chunked last, wherever its vectors are searched."""
 
     def complete(self, collection: str, *, model: Model) -> bool:
         """Answers whether every document that is seen can be found by what this model takes it to mean."""

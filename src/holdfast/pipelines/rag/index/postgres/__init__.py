@@ -130,13 +130,21 @@ class PostgresIndex:
             return set()
         return {row[0] for row in self._all(_of(number, SQL["known"]), {"hashes": list(hashes)})}
 
-    def holds(self, name: Name, *, model: Model, chunks: int) -> bool:
+    def has_words(self, name: Name, *, chunks: int) -> bool:
+        return not chunks or self._count(SQL["has_words"], asdict(name)) == chunks
+
+    def has_vectors(self, name: Name, *, model: Model, chunks: int) -> bool:
         number = self._number(model)
         if not chunks or number is None:
             return not chunks
-        asked = asdict(name) | {"model_id": number, "chunks": chunks}
-        rows = self._all(_of(number, SQL["holds"]), asked)
-        return bool(rows and rows[0][0])
+        return self._count(_of(number, SQL["has_vectors"]), asdict(name)) == chunks
+
+    def shows(self, name: Name, *, model: Model, chunks: int) -> bool:
+        asked = asdict(name) | {"model_id": self._number(model)}
+        return not chunks or self._count(SQL["shows"], asked) == 1
+
+    def _count(self, question: str, asked: dict[str, Any]) -> int:
+        return int(self._all(question, asked)[0][0])
 
     def complete(self, collection: str, *, model: Model) -> bool:
         rows = self._all(SQL["complete"], {"collection": collection, "model_id": self._number(model)})

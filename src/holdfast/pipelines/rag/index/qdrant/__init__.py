@@ -112,8 +112,14 @@ class QdrantIndex:
                 return hits[:limit]
             asked = min(4 * asked, MOST)
 
-    def holds(self, name: Name, *, model: Model, chunks: int) -> bool:
-        if not chunks or not self._ground.holds(name, model=model, chunks=chunks):
+    def has_words(self, name: Name, *, chunks: int) -> bool:
+        return self._ground.has_words(name, chunks=chunks)
+
+    def has_vectors(self, name: Name, *, model: Model, chunks: int) -> bool:
+        return self._ground.has_vectors(name, model=model, chunks=chunks)
+
+    def shows(self, name: Name, *, model: Model, chunks: int) -> bool:
+        if not chunks or not self._ground.shows(name, model=model, chunks=chunks):
             return not chunks
         number = self._ground.number(name)
         space = self._space(name.collection, model)

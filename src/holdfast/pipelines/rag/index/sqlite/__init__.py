@@ -148,10 +148,17 @@ class SqliteIndex:
         rows = self._db.execute(SQL["known"].for_rows(len(hashes)), [number, *hashes]).fetchall()
         return {row[0] for row in rows}
 
-    def holds(self, name: Name, *, model: Model, chunks: int) -> bool:
-        asked = asdict(name) | {"model_id": self._known_number(model), "chunks": chunks}
-        row = self._db.execute(SQL["holds"], asked).fetchone()
-        return bool(row and row[0]) if chunks else True
+    def has_words(self, name: Name, *, chunks: int) -> bool:
+        return not chunks or self._count("has_words", name) == chunks
+
+    def has_vectors(self, name: Name, *, model: Model, chunks: int) -> bool:
+        return not chunks or self._count("has_vectors", name, model_id=self._known_number(model)) == chunks
+
+    def shows(self, name: Name, *, model: Model, chunks: int) -> bool:
+        return not chunks or self._count("shows", name, model_id=self._known_number(model)) == 1
+
+    def _count(self, query: str, name: Name, **more: Any) -> int:
+        return int(self._db.execute(SQL[query], asdict(name) | more).fetchone()[0])
 
     def complete(self, collection: str, *, model: Model) -> bool:
         asked = {"collection": collection, "model_id": self._known_number(model)}

@@ -1,6 +1,9 @@
 -- The number of a document, the last number of a chunk that is taken, and the position at which a version goes on.
 select d.id,
-       (select coalesce(max(id), 0) from rag_chunk),
+       max(
+         (select coalesce(max(id), 0) from rag_chunk),
+         (select coalesce(max(id), 0) from rag_words_content)  -- more where chunks were lost behind our back
+       ),
        (select coalesce(max(position) + 1, 0) from rag_chunk where document_id = d.id and version = :version)
   from rag_document d
   join rag_collection c on c.id = d.collection_id
