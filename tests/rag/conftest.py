@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.embedders import Embedder
 from holdfast.stores.protocol import Store
 
 Open = Callable[..., rag.Library]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A store as people have it who say nothing."""
+    with holdfast.open(f"sqlite:///{tmp_path}/rag.db") as store:
+        yield store
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def each_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """A store of each kind, one after the other."""
+    here = f"sqlite:///{tmp_path}/rag.db"
+    with holdfast.open(request.getfixturevalue("postgres_url") if request.param == "postgres" else here) as store:
+        yield store
 
 
 @pytest.fixture

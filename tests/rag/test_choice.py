@@ -78,11 +78,9 @@ class InTurn:
         pass
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    here = f"sqlite:///{tmp_path}/rag.db"
-    with holdfast.open(request.getfixturevalue("postgres_url") if request.param == "postgres" else here) as store:
-        yield store
+@pytest.fixture
+def store(each_store: Store) -> Store:
+    return each_store
 
 
 @pytest.fixture(autouse=True)

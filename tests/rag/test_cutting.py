@@ -47,12 +47,6 @@ class Heard:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with holdfast.open(f"sqlite:///{tmp_path}/rag.db") as store:
-        yield store
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> str:
     (tmp_path / "letters").mkdir()
     path = tmp_path / "letters" / "tides.txt"

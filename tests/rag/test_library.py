@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -17,12 +16,6 @@ from holdfast.stores.protocol import Store
 SMALLER = rag.Settings(embedder="hash:16", splitting=rag.Splitting(size=500, overlap=50))
 
 pytest.importorskip("numpy", reason="document search needs the extra rag")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with holdfast.open(f"sqlite:///{tmp_path}/rag.db") as store:
-        yield store
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,11 +22,9 @@ pytest.importorskip("numpy", reason="document search needs the extra rag")
 NOTHING = Tidied(vectors=0, documents=0, swept=0, left=[])
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    here = f"sqlite:///{tmp_path}/rag.db"
-    with holdfast.open(request.getfixturevalue("postgres_url") if request.param == "postgres" else here) as store:
-        yield store
+@pytest.fixture
+def store(each_store: Store) -> Store:
+    return each_store
 
 
 @pytest.fixture

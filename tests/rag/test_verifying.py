@@ -17,22 +17,32 @@ pytest.importorskip("numpy", reason="document search needs the extra rag")
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.index.sqlite import SqliteIndex
 from holdfast.pipelines.rag.verifying import verify
+from tests.rag.conftest import Open
 
 LOST = {
-    "words of a chunk": ("chunk", "delete from rag_words where rowid = (select max(id) from rag_chunk)"),
-    "chunks": ("chunk", "delete from rag_chunk"),
-    "the document": ("chunk", "delete from rag_document"),
-    "a vector": ("embed", "delete from rag_vector where id = (select max(id) from rag_vector)"),
-    "all vectors": ("embed", "delete from rag_vector"),
-    "what it means": ("index", "delete from rag_meaning"),
-    "which version is seen": ("index", "update rag_document set version = null"),
+    "words of a chunk": "chunk",
+    "chunks": "chunk",
+    "the document": "chunk",
+    "a vector": "embed",
+    "all vectors": "embed",
+    "what it means": "index",
+    "which version is seen": "index",
 }
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with holdfast.open(f"sqlite:///{tmp_path}/rag.db") as store:
-        yield store
+"""What is lost, and the step that makes it anew."""
+IN_SQLITE = {
+    "words of a chunk": "delete from rag_words where rowid = (select max(id) from rag_chunk)",
+    "chunks": "delete from rag_chunk",
+    "the document": "delete from rag_document",
+    "a vector": "delete from rag_vector where id = (select max(id) from rag_vector)",
+    "all vectors": "delete from rag_vector",
+    "what it means": "delete from rag_meaning",
+    "which version is seen": "update rag_document set version = null",
+}
+IN_POSTGRES = IN_SQLITE | {
+    "words of a chunk": "update rag_chunk set words = null where position = 1",
+    "a vector": "delete from rag_vector_1 where hash = (select hash from rag_chunk where position = 1)",
+    "all vectors": "delete from rag_vector_1",
+}
 
 
 @pytest.fixture
@@ -43,25 +53,22 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def opened(store: Store) -> rag.Library:
-    return rag.Library(store, settings=rag.Settings(embedder="hash:64"))
-
-
 def found(library: rag.Library, by: str) -> set[tuple[str, int, int]]:
     answers = library.search("an anchor holds the boat", by=by)  # type: ignore[arg-type]
     return {(one.text, one.start, one.end) for one in answers}
 
 
-@pytest.mark.parametrize(("step", "damage"), LOST.values(), ids=LOST)
-def test_what_was_lost_is_made_anew(store: Store, folder: Path, step: str, damage: str) -> None:
-    library = opened(store)
+@pytest.mark.parametrize("lost", LOST)
+def test_what_was_lost_is_made_anew(opened: Open, each_store: Store, folder: Path, lost: str) -> None:
+    store = each_store
+    library = opened(store, "store")
     library.ingest(str(folder))
     before = found(library, "words"), found(library, "meaning")
     assert len(before[0]) == len(before[1]) > 1
     with store.transaction() as tx:
-        tx.execute(damage)
+        tx.execute((IN_POSTGRES if store.url.startswith("postgresql") else IN_SQLITE)[lost])
     (finding,) = verify(library).findings
-    assert (finding.step, finding.what) == (step, "rewound")
+    assert (finding.step, finding.what) == (LOST[lost], "rewound")
     library = opened(store)
     assert library.ingest(str(folder)).done == 1
     assert (found(library, "words"), found(library, "meaning")) == before

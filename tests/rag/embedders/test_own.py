@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ pytest.importorskip("numpy", reason="document search needs the extra rag")
 
 import numpy as np
 
-import holdfast
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.collections import OwnEmbedder
 from holdfast.pipelines.rag.embedders.hashing import Hashing
@@ -22,12 +21,6 @@ from holdfast.stores.protocol import Store
 from tests.rag.embedders.own import Own
 
 TEXTS = {"anchors.txt": "An anchor holds the boat in sand.", "tides.txt": "The tide comes twice a day."}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with holdfast.open(f"sqlite:///{tmp_path}/own.db") as store:
-        yield store
 
 
 @pytest.fixture
