@@ -315,7 +315,7 @@ sys.stdin.read()
             other.stdin.close()
 
 
-@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("each_store", ["sqlite"], indirect=True)
 def test_a_second_process_is_told_so_and_no_document_fails(
     opened: Open, store: Store, folder: Path, points: Path
 ) -> None:
@@ -337,7 +337,7 @@ def test_a_second_process_is_told_so_and_no_document_fails(
     assert keys(library, "ropes of nylon")[0] == "ropes.txt"
 
 
-@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("each_store", ["sqlite"], indirect=True)
 def test_several_processes_are_refused_where_only_one_can_have_the_vectors_open(
     opened: Open, store: Store, folder: Path, points: Path
 ) -> None:
@@ -350,7 +350,7 @@ def test_several_processes_are_refused_where_only_one_can_have_the_vectors_open(
     assert library.ingest(str(folder)).done == 2
 
 
-@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("each_store", ["sqlite"], indirect=True)
 def test_a_document_waits_while_somebody_else_has_the_folder(
     opened: Open, store: Store, folder: Path, points: Path
 ) -> None:
@@ -362,7 +362,7 @@ def test_a_document_waits_while_somebody_else_has_the_folder(
         library.index.publish(name, model=library._model)
 
 
-@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("each_store", ["sqlite"], indirect=True)
 def test_a_collection_is_deleted_while_its_points_cannot_be_and_they_go_later(
     opened: Open, store: Store, folder: Path, points: Path
 ) -> None:

@@ -96,7 +96,7 @@ def test_a_vector_whose_chunk_came_meanwhile_stays(opened: Open, store: Store, f
     assert holdfast.verify(library.pipeline, store).fine == 2
 
 
-@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+@pytest.mark.parametrize("each_store", ["postgres"], indirect=True)
 def test_a_vector_whose_chunk_is_being_committed_stays(opened: Open, store: Store, folder: Path) -> None:
     library = opened(store, "store")
     library.ingest(str(folder))
