@@ -105,13 +105,31 @@ def test_a_file_name_that_is_not_utf_8_is_refused_by_name(holdfast: Run, folder:
     [
         ("show", "\udcff.txt"),
         ("dead", "list", "--text", "\udcff"),
-        ("search", "\udcff"),
-        ("capsule", "pack", "docs/a.txt", "-o", "a\0"),
+        ("cancel", "\udcff*", "--reason", "x"),
     ],
 )
-def test_a_word_that_no_store_could_keep_is_refused(holdfast: Run, line: tuple[str, ...]) -> None:
+def test_a_word_that_no_store_could_have_is_refused(holdfast: Run, line: tuple[str, ...]) -> None:
     holdfast("run", "papers.py", "docs")
     result = holdfast(*line)
+    assert result.exit_code == 2
+    assert "is not written in UTF-8" in result.stderr
+
+
+def test_files_that_no_store_has_to_know_are_called_as_people_like(holdfast: Run, folder: Path) -> None:
+    holdfast("run", "papers.py", "docs")
+    odd = os.fsdecode(b"\xff.json")
+    assert holdfast("capsule", "pack", "docs/a.txt", "-o", odd).exit_code == 0
+    assert (folder / odd).exists()
+
+
+def test_a_folder_that_no_store_could_have_is_refused(
+    holdfast: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numpy", reason="document search needs the extra rag")
+    (odd := folder / os.fsdecode(b"\xff")).mkdir()
+    (odd / "a.txt").write_text("An anchor.")
+    monkeypatch.chdir(odd)
+    result = holdfast("ingest", ".")
     assert result.exit_code == 2
     assert "is not written in UTF-8" in result.stderr
 

@@ -149,7 +149,13 @@ def test_without_its_extra_it_says_what_to_install_before_documents_fail(
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
     result = holdfast(*words)
     assert result.exit_code == 2
-    assert "not installed here (pypdfium2): pip install 'holdfast[rag]'" in result.stderr
+    assert "document search needs pypdfium2, and that is not installed: pip install 'holdfast[rag]'" in result.stderr
+
+
+def test_who_only_searches_needs_no_parsers(holdfast: Run, letters: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    holdfast("ingest", "letters")
+    monkeypatch.setitem(sys.modules, "pypdfium2", None)
+    assert "anchors.md" in holdfast("search", "anchor").output
 
 
 def test_an_embedder_that_does_not_exist_is_refused_before_anything_is_made(holdfast: Run, letters: Path) -> None:
@@ -344,6 +350,17 @@ def test_a_file_that_was_deleted_is_not_missed(holdfast: Run, letters: Path) -> 
     assert "gone" not in (said := holdfast("verify", "documents")).output
     assert said.exit_code == 0
     assert "0 documents done" in holdfast("ingest", "letters").output
+
+
+def test_what_a_person_cancelled_is_told_of_and_what_was_deleted_is_not(holdfast: Run, letters: Path) -> None:
+    (letters / "third.txt").write_text("A third letter.")
+    holdfast("ingest", "letters")
+    (letters / "tides.txt").unlink()
+    (letters / "anchors.md").write_text("Another text about anchors.")
+    with open_store("sqlite:///holdfast.db") as store:
+        rag.Library(store).take_in("letters")
+    holdfast("cancel", "anchors.md", "--reason", "x")
+    assert "2 of 2 documents (100%): 1 done, 1 cancelled\n" in holdfast("ingest", "letters").output
 
 
 @pytest.mark.parametrize("changed", [("--embedder", "hash:32"), ("--size", "40", "--overlap", "0")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,11 @@ from holdfast.stores.protocol import Store
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 
 from holdfast.pipelines import rag
+from holdfast.pipelines.rag.index import Name
 from holdfast.pipelines.rag.index.sqlite import SqliteIndex
 from holdfast.pipelines.rag.verifying import verify
 from tests.rag.conftest import Open
+from tests.rag.embedders.own import Own
 
 LOST = {
     "words of a chunk": "chunk",
@@ -75,6 +77,65 @@ def test_what_was_lost_is_made_anew(opened: Open, each_store: Store, folder: Pat
     assert verify(library).fine == 1
 
 
+def test_a_moved_file_has_its_new_name_everywhere_at_once(
+    opened: Open, each_store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that takes the document up right then asks by the new name whether its chunks are there."""
+    library = opened(each_store, "store")
+    library.ingest(str(folder))
+    (here,) = each_store.standings("documents")
+    chunks = library.store.outputs(here.id)[1].items
+    there: list[bool] = []
+    rename = each_store.rename
+
+    def renamed(*given: Any, **more: Any) -> list[str]:
+        done = rename(*given, **more)
+        there.append(library.index.has_words(Name("documents", str(folder), "moved.txt"), chunks=chunks))
+        return done
+
+    monkeypatch.setattr(each_store, "rename", renamed)
+    (folder / "anchors.txt").rename(folder / "moved.txt")
+    assert library.take_in(str(folder)).counts == {"moved": 1}
+    assert (there, verify(library).fine) == ([True], 1)
+
+
+class Refusing(Own):
+    """Gives no vector for one kind of text."""
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if any("poison" in text for text in texts):
+            raise holdfast.Reject("it refuses this text")
+        return super().embed(texts)
+
+
+def test_chunks_of_which_no_vector_could_be_made_are_not_missed(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "anchors.txt").write_text(
+        "An anchor holds. " * 600 + "\n\n" + "poison " * 20 + "\n\n" + "The tide. " * 600
+    )
+    monkeypatch.setattr(SqliteIndex, "publish", told := _NotAtOnce(times=2))
+    library = rag.Library(store, embedder=Refusing())
+    assert library.ingest(str(folder)).done == 1
+    (here,) = store.standings("documents")
+    assert len(store.asides(here.id)) > 0
+    assert (told.calls, here.state, here.checkpoint.generation) == (3, "done", 0)
+    assert [verify(library).fine for _ in range(2)] == [1, 1]
+
+
+class _NotAtOnce:
+    """Something that is asked for too early a few times, so that its document is taken up again."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self.calls = 0
+
+    def __call__(self, *_: object, **__: object) -> None:
+        self.calls += 1
+        if self.calls <= self.times:
+            raise holdfast.RetryLater("not now", after=timedelta(0))
+
+
 class Reader:
     """Reads a file as one page, of which nothing is left where it says so."""
 
@@ -91,16 +152,9 @@ def test_nothing_is_missed_of_a_document_of_which_no_text_is_left(
     library.ingest(str(folder))
     assert found(library, "words")
     (folder / "anchors.txt").write_text("redacted")
-    told: list[object] = []
-
-    def publish(*given: object, **more: object) -> None:
-        told.append((given, more))
-        if len(told) == 1:  # so that it is taken up again here, while its old version is still seen
-            raise holdfast.RetryLater("not now", after=timedelta(0))
-
-    monkeypatch.setattr(SqliteIndex, "publish", publish)
+    monkeypatch.setattr(SqliteIndex, "publish", told := _NotAtOnce(times=1))  # while its old version is still seen
     assert library.ingest(str(folder)).done == 1
     (here,) = store.standings("documents")
-    assert (len(told), here.checkpoint.generation) == (2, 1)  # it was not cut anew
+    assert (told.calls, here.checkpoint.generation) == (2, 1)  # it was not cut anew
     assert found(library, "words") == set()
     assert verify(library).fine == 1

@@ -32,7 +32,6 @@ from holdfast.cli.status import status
 from holdfast.cli.submit import submit
 from holdfast.cli.verify import verify
 from holdfast.cli.work import work
-from holdfast.core.codec import unkept
 from holdfast.core.errors import HoldfastError, StoreError
 
 
@@ -40,9 +39,6 @@ class App(click.Group):
     """Tells our own errors in one sentence, each with its exit code."""
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
-        for word in args:
-            if unkept(word):
-                raise Trouble(f"the word {word!a} is not written in UTF-8, so nothing in a store is named like that")
         return super().make_context(info_name, args, *more, obj=Asked(args), **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -52,9 +48,11 @@ class App(click.Group):
             if ctx.invoked_subcommand in ("ingest", "watch", "run", "submit", "work", "close"):
                 say_how_to_go_on(ctx.obj)
             raise StoppedAtOnce from interrupt
+        except UnicodeEncodeError as error:
+            _show_where(ctx.obj)
+            raise Trouble(f"{error.object[:200]!a} is not written in UTF-8, and no store can have that") from error
         except HoldfastError as error:
-            if ctx.obj.debug:
-                click.echo(traceback.format_exc(), err=True, nl=False)
+            _show_where(ctx.obj)
             raise Trouble(str(error), code=STORE_TROUBLE if isinstance(error, StoreError) else 2) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -64,6 +62,11 @@ class App(click.Group):
         if cmd_name in LATE and cmd_name not in self.commands:
             self.add_command(getattr(import_module(f"holdfast.cli.{cmd_name}"), cmd_name))
         return super().get_command(ctx, cmd_name)
+
+
+def _show_where(asked: Asked) -> None:
+    if asked.debug:
+        click.echo(traceback.format_exc(), err=True, nl=False)
 
 
 @click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"]})

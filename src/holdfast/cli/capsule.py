@@ -91,7 +91,9 @@ def _tell_packed(asked: Asked, head: Capsule, file: Path) -> None:
         said = {"file": str(file), "bytes": size, "pipeline": head.document.pipeline, "key": head.document.key}
         click.echo(msgspec.json.encode(said))
         return
-    click.echo(f"packed {harmless(head.document.key)} ({head.document.state}) into {file}, {size:,} bytes")
+    click.echo(
+        f"packed {harmless(head.document.key)} ({head.document.state}) into {harmless(str(file))}, {size:,} bytes"
+    )
     elsewhere = pasteable(about(("capsule", "load"), str(file)), store=("--store", "sqlite:///capsule.db"))
     click.echo(f"load it elsewhere: {elsewhere}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic
 
 from msgspec import Struct
@@ -53,12 +53,13 @@ class Counts:
         batch: str | None,
         hands: int = 8,
         nouns: Mapping[str, str] = NO_NOUNS,
-        tells_cancelled: bool = True,
+        withdrawn: Callable[[], int] = lambda: 0,
     ) -> None:
         self.pipeline = pipeline.name
         self.nouns = nouns
         self.batch = batch
-        self.tells_cancelled = tells_cancelled
+        self.withdrawn = 0
+        self._count_withdrawn = withdrawn
         self.steps = [step.name for step in pipeline.steps]
         self.submitted = 0
         self.submitting = False
@@ -84,8 +85,9 @@ class Counts:
         self.dead = sum(one.balance.dead for one in batches)
         self.paused = sum(one.balance.paused for one in batches)
         self.cancelled = sum(one.balance.cancelled for one in batches)
-        if not self.tells_cancelled:
-            self.total, self.cancelled = self.total - self.cancelled, 0
+        self.withdrawn = self._count_withdrawn()  # nobody has to hear of them for ever
+        self.total -= self.withdrawn
+        self.cancelled -= self.withdrawn
         self.at_step = {step: sum(one.at_step.get(step, 0) for one in batches) for step in self.steps}
         self._look_what_is_held_back()
         self._learn()

@@ -20,8 +20,8 @@ BEGINS = "nothing was found that could be taken in"
 
 
 def counts_of(library: Library, *, hands: int) -> Counts:
-    """Gives the numbers that are shown of a collection. What is cancelled there had its file deleted: it is no more."""
-    counts = Counts(library.pipeline, library.store, batch=None, hands=hands, nouns=NOUNS, tells_cancelled=False)
+    """Gives the numbers that are shown of a collection."""
+    counts = Counts(library.pipeline, library.store, batch=None, hands=hands, nouns=NOUNS, withdrawn=library.withdrawn)
     counts.items = library.tally
     return counts
 

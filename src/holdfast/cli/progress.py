@@ -212,6 +212,7 @@ def numbers(counts: Counts) -> dict[str, Any]:
     names = ("total", "done", "dead", "paused", "cancelled")
     more = {"due_later": counts.later, "at_step": counts.at_step, "items": counts.items, "tried_again": counts.again}
     said = {name: getattr(counts, name) for name in names} | more
+    said |= {name: said[name] + counts.withdrawn for name in ("total", "cancelled")}  # programs add up what there was
     pace = {"per_second": round(speed, 2), "items_per_second": round(items, 2)}
     return said | pace | {"seconds_left": None if left is None else round(left, 1)}
 

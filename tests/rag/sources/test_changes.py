@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Reject
-from holdfast.pipelines.rag.changes import LARGE, Change, Known, compare
+from holdfast.pipelines.rag.changes import BESIDE, LARGE, Change, Known, compare
 from holdfast.pipelines.rag.sources import Missed, Seen
 
 SECOND = 1_000_000_000
@@ -207,6 +208,36 @@ def test_large_files_are_hashed_beside_each_other_and_told_of_in_their_order() -
     changes = list(compare(disk.seen(), {}, hashes, looked_at=NOW))
     assert told(changes) == {"a": "new", "b": "new", "c": "unreadable", "d": "new", "e": "new"}
     assert [one.key for one in changes] == ["a", "b", "c", "d", "e"]
+
+
+def test_who_stops_in_the_middle_does_not_wait_for_hashes() -> None:
+    disk = Disk(**{f"{number:02}": "x" * LARGE for number in range(9)})
+    never, begun = threading.Event(), []
+
+    def hashes(seen: Seen) -> str:
+        begun.append(seen.key)
+        if seen.key != "00":
+            never.wait(60)
+        return "hash"
+
+    changes = compare(disk.seen(), {}, hashes, looked_at=NOW)
+    assert next(changes).key == "00"
+    changes.close()  # type: ignore[attr-defined]
+    assert len(begun) <= 1 + BESIDE
+    never.set()
+
+
+def test_what_was_seen_before_a_listing_failed_is_told_of() -> None:
+    disk = Disk(**{name: name * LARGE for name in "abc"})
+
+    def seen() -> Iterator[Seen]:
+        yield from disk.seen()
+        raise OSError("the disk is away")
+
+    changes = compare(seen(), {}, disk.hash_of, looked_at=NOW)
+    assert [next(changes).key for _ in range(3)] == ["a", "b", "c"]
+    with pytest.raises(OSError, match="away"):
+        next(changes)
 
 
 def test_changes_come_while_the_listing_is_still_going() -> None:

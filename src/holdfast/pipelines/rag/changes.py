@@ -20,8 +20,9 @@ RACY_NS = 2_000_000_000
 LARGE = 1 << 16
 """Bytes from which on a file is hashed ahead, beside others: for a small one, handing it over takes longer."""
 BESIDE = 2
+"""How many files are hashed at once."""
 AHEAD = 16
-"""How many files are hashed at once, and how many are looked at before the first of them is told of."""
+"""How many files are looked at before the first of them has to be told of."""
 
 
 class Known(Struct, frozen=True, gc=False):
@@ -110,13 +111,20 @@ class _Comparison:
     def _hashed_ahead(self, seen: Iterable[Seen]) -> Iterator[tuple[Seen, Future[str] | None]]:
         """Gives every file in its turn; the hashes of large ones are made meanwhile, side by side."""
         ahead: deque[tuple[Seen, Future[str] | None]] = deque()
-        with ThreadPoolExecutor(BESIDE) as others:
+        others = ThreadPoolExecutor(BESIDE)
+        try:
             for one in seen:
                 is_worth_it = one.size >= LARGE and not self._is_unchanged(one)
                 ahead.append((one, others.submit(self.hash_of, one) if is_worth_it else None))
-                while ahead and (len(ahead) > AHEAD or _is_ready(ahead[0][1])):
+                while ahead and (len(ahead) == AHEAD or _is_ready(ahead[0][1])):
                     yield ahead.popleft()
+        except Exception:
+            yield from ahead  # they were seen before the listing failed
+            raise
+        else:
             yield from ahead
+        finally:
+            others.shutdown(wait=False, cancel_futures=True)  # who stops in the middle does not wait for the rest
 
     def _is_unchanged(self, seen: Seen) -> bool:
         before = self.known.get(seen.key)

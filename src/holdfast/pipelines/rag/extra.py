@@ -18,5 +18,5 @@ def require_extra() -> None:
     """Raises MissingExtra if document search was not installed."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise MissingExtra(
-            f"document search needs what is not installed here ({', '.join(missing)}): pip install 'holdfast[rag]'"
+            f"document search needs {' and '.join(missing)}, and that is not installed: pip install 'holdfast[rag]'"
         )

@@ -12,10 +12,12 @@ from msgspec import Struct
 
 from holdfast.core.errors import HoldfastError, UnknownDocument
 from holdfast.core.model import NewDocument, Standing
+from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
 from holdfast.pipelines.rag.carried import CARRIED, is_carried_by
 from holdfast.pipelines.rag.changes import Change, compare
+from holdfast.pipelines.rag.extra import require_extra
 from holdfast.pipelines.rag.files import Files, content_of
 from holdfast.pipelines.rag.index import Index, Name
 from holdfast.pipelines.rag.metadata import Metadata, describe
@@ -87,6 +89,7 @@ class Intake:
         *,
         glance: Glance | None = None,
     ) -> None:
+        require_extra()
         self._glance = glance
         self._pipeline = pipeline
         self._store = store
@@ -181,7 +184,13 @@ class Intake:
         assert change.now is not None
         old, new = change.came_from, change.key
         family = {one.key: self._at_its_new_place(one, change) for one in self._family(old)}
-        self._store.rename(self._pipeline.name, self._source.root, family, who=WHO, reason=MOVED)
+
+        def in_the_index(tx: Tx, renamed: Sequence[str]) -> None:
+            for key in renamed:
+                self._index.rename(tx, self._name(key), to=family[key].key)
+
+        place = (self._pipeline.name, self._source.root)
+        self._store.rename(*place, family, who=WHO, reason=MOVED, effect=in_the_index)
         there = self._family(new)
         if not there or content_of(there[0].fingerprint) != change.now.hash:
             return False

@@ -18,7 +18,7 @@ from holdfast.engine.report import Report
 from holdfast.engine.settings import How
 from holdfast.engine.stale import stale_groups
 from holdfast.pipelines.rag import metadata
-from holdfast.pipelines.rag.carried import take_in_carried
+from holdfast.pipelines.rag.carried import NOT_CARRIED, take_in_carried
 from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.collections import (
     Collection,
@@ -40,7 +40,7 @@ from holdfast.pipelines.rag.extra import require_extra
 from holdfast.pipelines.rag.files import Files
 from holdfast.pipelines.rag.index import Index, Model, Name, Where
 from holdfast.pipelines.rag.index.choice import STORE, Indexes, refuse_crew
-from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
+from holdfast.pipelines.rag.ingest import AS_USUAL, DELETED, Intake, Looking
 from holdfast.pipelines.rag.model import DEFAULT
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
@@ -83,7 +83,6 @@ class Library:
         every: int | timedelta | None = 1,
         allow_private: bool = False,
     ) -> None:
-        require_extra()
         self.store = store
         self.indexes = Indexes(store)
         self._given = embedder
@@ -139,6 +138,7 @@ class Library:
             submit=self._take_attachments,
             every=self._every,
             tally=self.tally,
+            without_vectors=self._without_vectors,
         )
         return document_search(self.collection, parts)
 
@@ -153,6 +153,7 @@ class Library:
 
     def make_ready(self, *, processes: int = 1) -> None:
         """Raises at once if nothing could be made searchable; sets documents back that other settings made so."""
+        require_extra()
         refuse_crew(self.collection.settings.index, processes)
         if self.collection.settings.index != STORE:
             self.index.reach(self.collection.name, model=self._model)
@@ -171,8 +172,17 @@ class Library:
         return report
 
     def warm(self) -> None:
-        """Imports what the documents that wait are read with, before processes are forked that read them."""
+        """Imports what most of the documents that wait are read with, before processes are forked that read them."""
         warm(pdfs=bool(self.store.select(self.pipeline.name, state="waiting", key="*.pdf", limit=1)))
+
+    def withdrawn(self) -> int:
+        """Counts the documents that are no more: their files were deleted, or their messages do not carry them."""
+        return sum(self.store.count(self.pipeline.name, state="cancelled", text=why) for why in (DELETED, NOT_CARRIED))
+
+    def _without_vectors(self, doc: Document) -> int:
+        """Counts the chunks of a document of which no vector could be made, so that they were set aside."""
+        here = self.store.standing(doc.pipeline, doc.batch, doc.key)
+        return sum(step == "embed" for step, _ in self.store.asides(here.id))
 
     def settle(self) -> None:
         """Puts the index in order after work: what is searched elsewhere is brought there, what is outdated leaves it.

@@ -44,6 +44,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     submit    takes in what a document brought with it: the attachments of a message
     every     how many pages are committed together
     tally     counts what is made, by step, while it is
+    without_vectors  counts the chunks of a document that were set aside, since no vector could be made of them
     """
 
     reader: Reader
@@ -55,6 +56,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     submit: Callable[[Document, Sequence[str]], object] | None = None
     every: int | timedelta | None = 1
     tally: Tally = field(default_factory=Tally)
+    without_vectors: Callable[[Document], int] = lambda _: 0
 
 
 INNOCENT = 30
@@ -162,7 +164,8 @@ def _embed(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) ->
 
     @embed.verify
     def are_remembered(doc: Document) -> bool:
-        return index.has_vectors(_name(doc), model=_model(embedder), chunks=doc.reader.extent(chunks.name))
+        made = doc.reader.extent(chunks.name) - parts.without_vectors(doc)
+        return index.has_vectors(_name(doc), model=_model(embedder), chunks=made)
 
 
 def _paired(hashes: Sequence[bytes], new: dict[bytes, str], vectors: Any, embedder: Embedder) -> list[Vector]:
@@ -201,7 +204,7 @@ def _index(pipeline: Pipeline, parts: Parts, read: AnyStep, chunks: AnyStep) -> 
 
     @publish.verify
     def is_there(doc: Document) -> bool:
-        return index.shows(_name(doc), model=_model(embedder), chunks=doc.output(publish))
+        return index.shows(_name(doc), model=_model(embedder), chunks=doc.output(publish) - parts.without_vectors(doc))
 
 
 def _model(embedder: Embedder) -> Model:

@@ -12,7 +12,9 @@ from holdfast.pipelines.rag.library import Library
 
 
 def verify(library: Library, **which: Any) -> Verification:
-    """Asks of every document of a collection whether all its chunks are found, and has done anew what is gone.
+    """Asks of every document of a collection whether its chunks are there, have vectors and are seen.
+
+    What is gone is done anew by the next ingest, from the step that makes it.
 
     `which` are the arguments of `holdfast.verify`. Where settings changed and no ingest came since, nothing is as they
     say, so the question is refused.

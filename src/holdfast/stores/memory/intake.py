@@ -20,9 +20,10 @@ from holdfast.core.plan import (
     refuse_if_sent_back,
     refuse_if_stranded,
 )
-from holdfast.stores.memory.base import Base, payload_of
+from holdfast.stores.memory.base import Base, Tx, payload_of
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, StepRow
 from holdfast.stores.parts import Judged, refuse_bad_batch, refuse_if_sealed, sort_out
+from holdfast.stores.protocol import RenameEffect
 from holdfast.stores.renaming import Renaming, line_of, with_new_names
 from holdfast.stores.rows import told
 
@@ -229,7 +230,14 @@ class Intake(Base):
         )
 
     def rename(
-        self, pipeline: str, batch: str, documents: Mapping[str, NewDocument], *, who: str, reason: str
+        self,
+        pipeline: str,
+        batch: str,
+        documents: Mapping[str, NewDocument],
+        *,
+        who: str,
+        reason: str,
+        effect: RenameEffect | None = None,
     ) -> list[str]:
         now = self.now()
         with self._writing() as tables:
@@ -247,6 +255,8 @@ class Intake(Base):
                 detail = line_of(old, one.key, rows[old].state, reason=reason)
                 self._write_journal(rows[old], "rename", who=who, now=now, detail=detail)
             tables.manifests[within.id] = tuple(with_new_names(tables.manifests.get(within.id, ()), going))
+            if effect:
+                effect(Tx(self._effects), [*going])
             return [*going]
 
     def _rename(self, row: DocumentRow, one: NewDocument) -> None:

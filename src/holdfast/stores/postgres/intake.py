@@ -24,6 +24,8 @@ from holdfast.stores.parts import Judged, refuse_bad_batch, refuse_if_sealed, so
 from holdfast.stores.postgres.arrays import numbers, texts
 from holdfast.stores.postgres.base import SQL, Base, columns_of
 from holdfast.stores.postgres.connection import Db
+from holdfast.stores.postgres.transaction import Tx
+from holdfast.stores.protocol import RenameEffect
 from holdfast.stores.renaming import Renaming, in_the_way, line_of, names_all, with_new_names
 
 
@@ -118,7 +120,14 @@ class Intake(Base):
         return int(batch_id), state
 
     def rename(
-        self, pipeline: str, batch: str, documents: Mapping[str, NewDocument], *, who: str, reason: str
+        self,
+        pipeline: str,
+        batch: str,
+        documents: Mapping[str, NewDocument],
+        *,
+        who: str,
+        reason: str,
+        effect: RenameEffect | None = None,
     ) -> list[str]:
         now, renaming = self._now(), Renaming(documents)
 
@@ -137,6 +146,8 @@ class Intake(Base):
             leaving = numbers([ids[old] for old in in_the_way(going)])
             db.execute(SQL["leave_keys"], {"ids": leaving, "aside": uuid4().hex})
             db.execute(SQL["rename"], columns_of([*going.values()]) | {"ids": numbers([*ids.values()])})
+            if effect:
+                effect(Tx(db, self._db.name), [*going])
             return [*going]
 
         return self._db.writing(rename)

@@ -16,7 +16,17 @@ from holdfast.core.moves import Tx
 from holdfast.stores.protocol.people import Batches, Decisions
 from holdfast.stores.protocol.questions import Causes, Ledger, Stories
 from holdfast.stores.protocol.upkeep import Cleanup, Upkeep
-from holdfast.stores.protocol.values import TOGETHER, Clock, Exchanged, Paces, Scope, Timeouts, Verdict, Which
+from holdfast.stores.protocol.values import (
+    TOGETHER,
+    Clock,
+    Exchanged,
+    Paces,
+    RenameEffect,
+    Scope,
+    Timeouts,
+    Verdict,
+    Which,
+)
 from holdfast.stores.protocol.work import Intake, Work
 
 __all__ = [
@@ -30,6 +40,7 @@ __all__ = [
     "Intake",
     "Ledger",
     "Paces",
+    "RenameEffect",
     "Scope",
     "Store",
     "Stories",

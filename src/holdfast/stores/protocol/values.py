@@ -10,7 +10,7 @@ from holdfast.core.model import (
     Claim,
     State,
 )
-from holdfast.core.moves import Answer
+from holdfast.core.moves import Answer, Tx
 
 TOGETHER = 2000
 """How many documents upkeep changes in one transaction, so that no worker waits long for it."""
@@ -29,6 +29,9 @@ Paces = Mapping[str, tuple[int, float]]
 
 Exchanged = tuple[list[Answer], list[Claim]]
 """What came of the moves that were handed in, and the claims that were given for them."""
+
+RenameEffect = Callable[[Tx, list[str]], object]
+"""Renames elsewhere what was renamed here: in one transaction, for documents with these old keys."""
 
 
 class Scope(TypedDict, total=False):

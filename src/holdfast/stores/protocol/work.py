@@ -17,7 +17,7 @@ from holdfast.core.model import (
 )
 from holdfast.core.moves import Answer, Ending, Move
 from holdfast.core.plan import Shape
-from holdfast.stores.protocol.values import Exchanged, Scope
+from holdfast.stores.protocol.values import Exchanged, RenameEffect, Scope
 
 
 class Intake(Protocol):
@@ -43,7 +43,14 @@ class Intake(Protocol):
         """
 
     def rename(
-        self, pipeline: str, batch: str, documents: Mapping[str, NewDocument], *, who: str, reason: str
+        self,
+        pipeline: str,
+        batch: str,
+        documents: Mapping[str, NewDocument],
+        *,
+        who: str,
+        reason: str,
+        effect: RenameEffect | None = None,
     ) -> list[str]:
         """Lets documents go on under other keys, as when files were moved: by old key, the new one with its payload.
 
@@ -51,6 +58,9 @@ class Intake(Protocol):
         taken from its worker, which has the old payload, and waits: that costs nothing. Each is one line in the
         journal. Answers the old keys of those that were renamed, in the order given. Left alone are documents that are
         not there, those of a closed batch, and those whose new key another has and keeps, or gets by this call.
+
+        `effect` is handed the transaction and those old keys: what is kept elsewhere by a key changes with it, and no
+        worker meets the one without the other. It may be called again, where the transaction has to be.
         """
 
 

@@ -21,8 +21,10 @@ from holdfast.core.plan import (
     refuse_if_stranded,
 )
 from holdfast.stores.parts import Judged, refuse_bad_batch, refuse_if_sealed, sort_out
+from holdfast.stores.protocol import RenameEffect
 from holdfast.stores.renaming import Renaming, in_the_way, line_of, names_all, with_new_names
 from holdfast.stores.sqlite.base import SQL, Base, rows_of
+from holdfast.stores.sqlite.connection import Tx
 
 
 class Intake(Base):
@@ -111,7 +113,14 @@ class Intake(Base):
         return int(batch_id), state
 
     def rename(
-        self, pipeline: str, batch: str, documents: Mapping[str, NewDocument], *, who: str, reason: str
+        self,
+        pipeline: str,
+        batch: str,
+        documents: Mapping[str, NewDocument],
+        *,
+        who: str,
+        reason: str,
+        effect: RenameEffect | None = None,
     ) -> list[str]:
         now, renaming = self._now(), Renaming(documents)
         with self._db.writing() as db:
@@ -129,6 +138,8 @@ class Intake(Base):
             leaving = encode_json([there[old][0] for old in in_the_way(going)])
             db.execute(SQL["leave_keys"], {"ids": leaving, "aside": uuid4().hex})
             db.execute(SQL["rename"], {"documents": _renamed(there, going)})
+            if effect:
+                effect(Tx(db, self.url), [*going])
         return [*going]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.errors import CannotKeep
 from holdfast.core.model import STATES, NewDocument, Receipt
-from holdfast.core.moves import LOST
+from holdfast.core.moves import LOST, Tx
 from holdfast.stores.protocol import Store
 from holdfast.testing.conformance.base import SECOND, Conformance, Desk
 from holdfast.testing.conformance.operators import WHO, close_batch, in_every_state
@@ -27,6 +27,34 @@ def _keys(desk: Desk) -> dict[str, int]:
 
 class NewKeyConformance(Conformance):
     """What a rename promises."""
+
+    def test_an_effect_is_part_of_the_rename(self, desk: Desk) -> None:
+        desk.submit("a", "b", "c")
+        new = {"a": NewDocument("x"), "missing": NewDocument("y"), "b": NewDocument("c")}
+
+        def effect(tx: Tx, renamed: list[str]) -> None:
+            tx.execute("create table renamed (key text)")
+            assert renamed == ["a"]
+            tx.execute("insert into renamed values ('a')")
+
+        assert desk.store.rename("papers", "march", new, **WHO, effect=effect) == ["a"]
+        with desk.store.reading() as tx:
+            assert tx.execute("select key from renamed").fetchall() == [("a",)]
+
+    def test_a_rename_whose_effect_fails_did_not_happen(self, desk: Desk) -> None:
+        desk.submit("a")
+        before = _keys(desk)
+
+        def fails(tx: Tx, _: list[str]) -> None:
+            tx.execute("create table renamed (key text)")
+            raise LookupError
+
+        with pytest.raises(LookupError):
+            desk.store.rename("papers", "march", {"a": NewDocument("x")}, **WHO, effect=fails)
+        assert _keys(desk) == before
+        assert [line.verb for line in desk.store.journal(before["a"])] == []
+        with desk.store.transaction() as tx:
+            tx.execute("create table renamed (key text)")  # there is none yet
 
     def test_a_renamed_document_has_the_new_key_payload_and_fingerprint(self, desk: Desk) -> None:
         desk.submit("a", payload={"path": "a"}, fingerprint="f1", priority=3)
