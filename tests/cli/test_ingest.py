@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import sys
 from contextlib import closing
@@ -115,6 +116,27 @@ def test_a_source_that_is_not_there_is_a_sentence(holdfast: Run, letters: Path) 
     said = holdfast("ingest", "lettres")
     assert said.exit_code == 2
     assert "lettres" in said.output
+
+
+def test_what_came_from_a_folder_that_is_gone_can_be_taken_out(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    shutil.rmtree(letters)
+    said = holdfast("ingest", "letters")
+    assert said.exit_code == 2
+    way_out = f"holdfast collection forget documents {letters.resolve()}"
+    assert f"If it is gone for good, take what it had out of the index: {way_out}" in said.output
+    assert holdfast(*way_out.split()[1:], "--yes").output == (
+        f"2 documents of {letters.resolve()} left the collection documents.\n"
+    )
+    assert "Nothing was found" in holdfast("search", "spring tide").output
+    assert str(letters) not in holdfast("collection", "show", "documents").output
+
+
+def test_a_source_that_nothing_came_from_cannot_be_forgotten(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    said = holdfast("collection", "forget", "documents", "lettres", "--yes")
+    assert said.exit_code == 2
+    assert f"nothing came from lettres; sources are: {letters.resolve()}" in said.output
 
 
 NOWHERE = "http://127.0.0.1:1/x.pdf"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
 
 import holdfast
+from holdfast.engine.events import Committed
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.collections import NoSuchCollection
 from holdfast.pipelines.rag.states import standing_of
@@ -16,6 +19,7 @@ from holdfast.stores.protocol import Store
 SMALLER = rag.Settings(embedder="hash:16", splitting=rag.Splitting(size=500, overlap=50))
 
 pytest.importorskip("numpy", reason="document search needs the extra rag")
+Image = pytest.importorskip("PIL.Image", reason="pictures need the extra rag")
 
 
 @pytest.fixture
@@ -54,6 +58,30 @@ def test_what_did_not_change_is_not_read_again(library: rag.Library, folder: Pat
     library.ingest(str(folder))
     assert library.take_in(str(folder)).counts == {"unchanged": 2}
     assert library.ingest(str(folder)).done == 0
+
+
+@pytest.mark.parametrize(("pages_per_commit", "together"), [(1, [1, 1, 1, 1, 1]), (2, [2, 2, 1])])
+def test_a_collection_says_how_many_pages_a_checkpoint_is_for(
+    store: Store, tmp_path: Path, pages_per_commit: int, together: list[int]
+) -> None:
+    tiff = tmp_path / "five.tiff"
+    first, *others = [Image.new("L", (60, 40), 255) for _ in range(5)]
+    first.save(tiff, save_all=True, append_images=others)
+    library = rag.Library(store, settings=rag.Settings(embedder="hash:64", pages_per_commit=pages_per_commit))
+    kept: list[int] = []
+
+    def listen(event: object) -> None:
+        if isinstance(event, Committed):
+            kept.extend(len(move.items) for move in event.moves if move.items and move.items[0].step == "extract")
+
+    assert library.ingest(str(tiff), listeners=[listen]).done == 1
+    assert kept == together
+
+
+def test_another_number_of_pages_per_commit_makes_nothing_anew(library: rag.Library, folder: Path) -> None:
+    library.ingest(str(folder))
+    more = rag.Library(library.store, settings=rag.Settings(embedder="hash:64", pages_per_commit=7))
+    assert more.ingest(str(folder)).done == 0
 
 
 def test_a_changed_file_replaces_its_old_version(library: rag.Library, folder: Path) -> None:
@@ -100,6 +128,66 @@ def test_a_deleted_file_stays_out_whatever_becomes_of_the_others(library: rag.Li
     assert keys(smaller, "spring tide moon") == ["anchors.md"]
     assert holdfast.verify(smaller.pipeline, library.store).gone == 0
     assert library.store.balance("documents").done == 1
+
+
+@pytest.fixture
+def two_folders(folder: Path) -> Path:
+    """Another folder, whose message carries something and whose PDF cannot be read."""
+    other = folder.parent / "mail"
+    other.mkdir()
+    message = EmailMessage()
+    message["Subject"] = "Buoys"
+    message.set_content("The buoys are listed below.")
+    message.add_attachment("Seven buoys mark the channel.", filename="list.txt")
+    (other / "buoys.eml").write_bytes(bytes(message))
+    (other / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing else")
+    return other
+
+
+@pytest.fixture
+def each_library(each_store: Store) -> Iterator[rag.Library]:
+    """A library in a store of each kind, one after the other."""
+    with closing(opened(each_store)) as library:
+        yield library
+
+
+def test_all_that_came_from_a_source_can_be_forgotten(
+    each_library: rag.Library, folder: Path, two_folders: Path
+) -> None:
+    library, store = each_library, each_library.store
+    library.ingest(str(folder))
+    library.ingest(str(two_folders))
+    assert library.forget(str(two_folders)) == 3
+    assert set(keys(library, "seven buoys mark the channel")) == {"anchors.md", "tides.txt"}
+    assert standing_of(store, "documents").sources == {str(folder): 2}
+    assert standing_of(store, "documents").states == {"COMPLETED": 2}
+    assert library.withdrawn() == 3
+    assert store.balance("documents").balances
+
+
+def test_what_a_forget_that_was_killed_left_is_forgotten_by_the_next(
+    each_library: rag.Library, two_folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each_library.ingest(str(two_folders), rag.Looking(metadata={"client": "acme"}))
+    with monkeypatch.context() as killing:
+        killing.setattr("holdfast.pipelines.rag.metadata.forget", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            each_library.forget(str(two_folders))
+    assert each_library.forget(str(two_folders)) == 0
+    each_library.ingest(str(two_folders))
+    assert each_library.search("buoys")[0].metadata == {}
+
+
+def _killed(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_forgotten_source_comes_back_when_it_is_ingested_again(library: rag.Library, folder: Path) -> None:
+    library.ingest(str(folder))
+    library.forget(str(folder))
+    assert keys(library, "spring tide moon") == []
+    assert library.ingest(str(folder)).done == 2
+    assert keys(library, "spring tide moon")[0] == "tides.txt"
 
 
 def test_a_dead_letter_whose_file_is_deleted_is_none_any_more(library: rag.Library, folder: Path) -> None:

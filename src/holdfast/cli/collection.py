@@ -50,6 +50,11 @@ def _settings(command: Any) -> Any:
         click.option(
             "--at-once", type=click.IntRange(1), help="Documents that a service reads at once, at most. [default: 3]"
         ),
+        click.option(
+            "--pages-per-commit",
+            type=click.IntRange(1),
+            help="Pages that one checkpoint is for; a kill makes no more be read again. [default: 1]",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -151,6 +156,32 @@ def delete(asked: Asked, /, *, name: str, yes: bool) -> None:
 
 
 @collection.command()
+@click.argument("name")
+@click.argument("source")
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+@common
+@click.pass_obj
+def forget(asked: Asked, /, *, name: str, source: str, yes: bool) -> None:
+    """Takes all that came from SOURCE out of a collection: a folder that is gone, a URL, what was not meant.
+
+    Sources are named as `holdfast collection show` names them, or as they were ingested. The files themselves stay;
+    ingested again, they are new documents.
+    """
+    with store_that_exists(asked, made_by=MADE_BY) as store:
+        collection_in(store, name)
+        library = Library(store, name)
+        root = library.root_of(source)
+        if not yes:
+            here = count(standing_of(store, name).sources.get(root, 0), "document")
+            click.confirm(f"Take {here} of {harmless(root)} out of {name}?", abort=True, err=True)
+        gone = library.forget(root)
+    if asked.json:
+        click.echo(msgspec.json.encode({"source": root, "documents": gone}))
+        return
+    click.echo(f"{count(gone, 'document')} of {harmless(root)} left the collection {name}.")
+
+
+@collection.command()
 @common
 @click.pass_obj
 def tidy(asked: Asked, /) -> None:
@@ -190,7 +221,9 @@ def _told(settings: Settings) -> str:
     reader = settings.reader if settings.reader == "local" else f"{settings.reader}, {settings.at_once} at once"
     index = f"; vectors in {settings.index}" if settings.index != STORE else ""
     cut = f"{split.how} chunks of {split.size:,} {unit}, {split.overlap:,} shared"
-    return f"{cut}; {settings.embedder}; {reader}{index}"
+    pages = settings.pages_per_commit
+    kept = f", {pages:,} pages per commit" if pages > 1 else ""
+    return f"{cut}; {settings.embedder}; {reader}{kept}{index}"
 
 
 def _tell_searched(one: Collection) -> None:

@@ -67,7 +67,7 @@ def ingest(
         counts = counts_of(library, hands=how["threads"])
         with showing(asked, counts, limits) as progress:
             library.make_ready(processes=how["processes"])
-            away = [source for source in sources if not take_in(library, source, looking, progress)]
+            away = [source for source in sources if not take_in(asked, library, source, looking, progress)]
             if retry:
                 progress.display.say(f"{count(_redriven(library), 'document')} that failed: tried again")
             counts.recount()

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from holdfast.cli.asked import Asked
 from holdfast.cli.counts import Counts
 from holdfast.cli.progress import Display, Progress
 from holdfast.cli.words import count, one_line
 from holdfast.core.errors import RetryLater
 from holdfast.pipelines.rag.ingest import KINDS, Intake, Looking
 from holdfast.pipelines.rag.library import Library
-from holdfast.pipelines.rag.sources.source import Unreachable
+from holdfast.pipelines.rag.sources import SourceRefused, Unreachable
 
 NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
 NEWS = ("new", "changed", "moved", "deleted")
@@ -37,15 +38,17 @@ AWAY = (Unreachable, RetryLater)
 """What is raised over a source that does not answer, or not now. Nothing is known of its files then."""
 
 
-def take_in(library: Library, source: str, looking: Looking, progress: Progress) -> bool:
+def take_in(asked: Asked, library: Library, source: str, looking: Looking, progress: Progress) -> bool:
     """Takes a source in, and says what became of its files. Answers whether it could be reached."""
     counts = progress.counts
     counts.submitting = True
     try:
         intake = library.take_in(source, looking, tell=lambda _: _counted(counts))
     except AWAY as error:
-        progress.display.say(told_away(source, error))
+        progress.display.say(told_away(source, error) + _way_out(asked, library, source))
         return False
+    except SourceRefused as error:
+        raise SourceRefused(f"{error}{_way_out(asked, library, source)}") from error
     finally:
         counts.submitting = False
     progress.display.say(f"{source}: {told_of(intake)}")
@@ -56,6 +59,16 @@ def take_in(library: Library, source: str, looking: Looking, progress: Progress)
 def told_away(source: str, error: Exception) -> str:
     """Gives in a line that a source could not be reached, and why."""
     return one_line(f"{source}: could not be reached, and what it had stays as it is: {error}", 300)
+
+
+def _way_out(asked: Asked, library: Library, source: str) -> str:
+    """Gives how documents leave the index whose source is gone for good, if there are any."""
+    try:
+        root = library.root_of(source)
+    except SourceRefused:
+        return ""
+    forget = asked.command("collection", "forget", library.collection.name, root)
+    return f". If it is gone for good, take what it had out of the index: {forget}"
 
 
 def told_of(intake: Intake, kinds: Sequence[str] = KINDS) -> str:

@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.pipelines.rag.collections import Collection, Settings
     from holdfast.pipelines.rag.index import Where
+    from holdfast.pipelines.rag.ingest import Looking
     from holdfast.pipelines.rag.library import Library
     from holdfast.pipelines.rag.model import Chunk, Page
     from holdfast.pipelines.rag.search import Found
     from holdfast.pipelines.rag.splitters import Splitting
     from holdfast.pipelines.rag.tidying import tidy
 
-__all__ = ["Chunk", "Collection", "Found", "Library", "Page", "Settings", "Splitting", "Where", "tidy"]
+__all__ = ["Chunk", "Collection", "Found", "Library", "Looking", "Page", "Settings", "Splitting", "Where", "tidy"]
 
 _WHERE = {
     "Chunk": "model",
     "Collection": "collections",
     "Found": "search",
     "Library": "library",
+    "Looking": "ingest",
     "Page": "model",
     "Settings": "collections",
     "Splitting": "splitters",

@@ -43,6 +43,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
                one that a library was given, and that only code can give again
     reader     what reads the pages: the parsers of this package, or Azure Document Intelligence
     at_once    how many documents a service that reads pages has at once; all workers of the store keep to it together
+    pages_per_commit  how many pages are kept with one checkpoint: what a kill makes be read again, at most
     rate       what a service behind the embedder allows in a minute; all workers of the store keep to it together
     index      where vectors are searched: in the store, qdrant:FOLDER (its engine, in the process that asks) or
                qdrant:http://HOST:6333 (a server). Words, and what is seen, are the store's in any case
@@ -52,6 +53,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     embedder: str = "granite"
     reader: Literal["local", "azure"] = "local"
     at_once: int = 3
+    pages_per_commit: int = 1
     rate: Rate = Rate()
     index: str = STORE
 
@@ -144,17 +146,18 @@ def collections(tx: Tx) -> Sequence[Collection]:
     ]
 
 
-def entries(tx: Tx, name: str, *, limit: int) -> Sequence[Name]:
-    """Gives documents that the index has of a collection."""
+def entries(tx: Tx, name: str, *, source: str | None = None, limit: int) -> Sequence[Name]:
+    """Gives documents that the index has of a collection, or only of one source."""
     statement = """
     select d.source, d.key
       from rag_document d
       join rag_collection c on c.id = d.collection_id
      where c.name = ?
+       and d.source = coalesce(?, d.source)
        and d.key is not null
      limit ?
     """
-    return [Name(name, source, key) for source, key in run(tx, statement, name, limit).fetchall()]
+    return [Name(name, *place) for place in run(tx, statement, name, source, limit).fetchall()]
 
 
 def kinds_in(tx: Tx, name: str) -> list[str]:

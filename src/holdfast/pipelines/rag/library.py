@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from functools import cached_property
 from typing import Unpack
 
 from msgspec.structs import replace
 
 from holdfast.core.document import Document
-from holdfast.core.model import Standing
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
 from holdfast.engine.report import Report
@@ -27,7 +25,6 @@ from holdfast.pipelines.rag.collections import (
     collections,
     configure,
     create,
-    entries,
     no_such,
     not_here,
     remove,
@@ -37,18 +34,17 @@ from holdfast.pipelines.rag.cutting import Split
 from holdfast.pipelines.rag.embedders import Embedder, embedder_named, is_own, is_service, spec_of
 from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.extra import require_extra
-from holdfast.pipelines.rag.files import Files
-from holdfast.pipelines.rag.index import Index, Model, Name, Where
+from holdfast.pipelines.rag.index import Index, Model, Where
 from holdfast.pipelines.rag.index.choice import STORE, Indexes, refuse_crew
 from holdfast.pipelines.rag.ingest import AS_USUAL, DELETED, Intake, Looking
 from holdfast.pipelines.rag.model import DEFAULT
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
 from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search
-from holdfast.pipelines.rag.sources import Source, source_of
+from holdfast.pipelines.rag.sources import Source, root_named, source_of
 from holdfast.pipelines.rag.tallying import Tally
 from holdfast.pipelines.rag.watching import Glance
-from holdfast.pipelines.rag.withdrawing import last_plan, withdraw
+from holdfast.pipelines.rag.withdrawing import withdraw_all
 from holdfast.stores.protocol import Store, Which
 
 SLICE = 2000
@@ -59,6 +55,10 @@ HANDS = 1 + (os.cpu_count() or 1)
 WORTH_IT = 100
 """Documents for which one more process is worth its start."""
 
+FORGOTTEN = "its source was forgotten"
+OUT = (DELETED, NOT_CARRIED, FORGOTTEN)
+"""Why documents are no more."""
+
 
 class Library:
     """One collection: `ingest` takes in what a source has, `search` answers questions.
@@ -67,7 +67,6 @@ class Library:
     reader    what reads the pages of documents, instead of the one that the settings name
     split     where a text is cut into chunks, instead of as the settings say
     pages     steps of one's own over pages, between extract and chunk
-    every     how many pages are committed together, or after how long; each by itself if nothing is said
     """
 
     def __init__(
@@ -80,7 +79,6 @@ class Library:
         reader: Reader | None = None,
         split: Split | None = None,
         pages: Sequence[OverPages] = (),
-        every: int | timedelta | None = 1,
         allow_private: bool = False,
     ) -> None:
         self.store = store
@@ -90,7 +88,6 @@ class Library:
         self._given_reader = reader
         self._split = split
         self._pages = pages
-        self._every = every
         self._allow_private = allow_private
         self._searches: dict[tuple[str, str], Search] = {}
         self.tally = Tally()
@@ -136,7 +133,7 @@ class Library:
             pages=self._pages,
             at_once=self.collection.settings.at_once if isinstance(reader, ServiceReader) else None,
             submit=self._take_attachments,
-            every=self._every,
+            pages_per_commit=self.collection.settings.pages_per_commit,
             tally=self.tally,
             without_vectors=self._without_vectors,
         )
@@ -176,8 +173,8 @@ class Library:
         warm(pdfs=bool(self.store.select(self.pipeline.name, state="waiting", key="*.pdf", limit=1)))
 
     def withdrawn(self) -> int:
-        """Counts the documents that are no more: their files were deleted, or their messages do not carry them."""
-        return sum(self.store.count(self.pipeline.name, state="cancelled", text=why) for why in (DELETED, NOT_CARRIED))
+        """Counts the documents that are no more: their files were deleted, or somebody wanted them out."""
+        return sum(self.store.count(self.pipeline.name, state="cancelled", text=why) for why in OUT)
 
     def _without_vectors(self, doc: Document) -> int:
         """Counts the chunks of a document of which no vector could be made, so that they were set aside."""
@@ -252,36 +249,29 @@ class Library:
         The files are not touched. Ingested again, they are new documents.
         """
         name = self.collection.name
-        plan = last_plan(self.store, name)
-        after = 0
-        while plan is not None and (some := self.store.select(name, after=after, limit=SLICE)):
-            after = some[-1]
-            withdraw(self.store, plan, some, who="delete", reason="its collection was deleted")
-            self._forget(self.store.look(some))
-        while self._forgot_what_the_store_does_not_know():
-            pass
+        withdraw_all(self.store, self.indexes.ground, name, who="delete", reason="its collection was deleted")
         with self.store.transaction() as tx:
             remove(tx, name)
             metadata.forget(tx, name)
         self.indexes.clear()
 
-    def _forgot_what_the_store_does_not_know(self) -> int:
-        """Takes documents out of the index that a cleanup took out of the store."""
-        with self.store.transaction() as tx:
-            some = entries(tx, self.collection.name, limit=SLICE)
-            for one in some:
-                self.indexes.ground.forget(tx, one)
-            return len(some)
+    def forget(self, source: str) -> int:
+        """Takes all that came from a source out of the index, also where it is not there any more. Says how many.
 
-    def _forget(self, documents: Sequence[Standing]) -> None:
-        by_source: dict[str, list[str]] = {}
-        for one in documents:
-            by_source.setdefault(one.batch, []).append(one.key)
-        for source, keys in by_source.items():
-            with self.store.transaction() as tx:
-                for key in keys:
-                    self.indexes.ground.forget(tx, Name(self.collection.name, source, key))
-                Files(self.collection.name, source).forget(tx, keys)
+        The files are not touched. Ingested again, they are new documents. Killed in the middle, it can be called again.
+        """
+        name = self.collection.name
+        root = self.root_of(source)
+        withdrawn = withdraw_all(self.store, self.indexes.ground, name, source=root, who="forget", reason=FORGOTTEN)
+        with self.store.transaction() as tx:
+            metadata.forget(tx, name, source=root)
+        if self._has(self.collection.settings.embedder):
+            self.settle()
+        return withdrawn
+
+    def root_of(self, source: str) -> str:
+        """Answers what a source is known by here, also one that is not there any more, or refuses it."""
+        return root_named(source, [found.batch for found in self.store.census(self.collection.name)])
 
     def close(self) -> None:
         """Lets go of connections, memory and folders. What is asked next opens them anew."""

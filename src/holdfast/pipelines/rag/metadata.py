@@ -67,9 +67,9 @@ def describe(tx: Tx, collection: str, source: str, metadata: Metadata) -> int:
     return described
 
 
-def forget(tx: Tx, collection: str) -> None:
-    """Forgets what was said of all sources of a collection."""
-    run(tx, "delete from rag_source where collection = ?", collection)
+def forget(tx: Tx, collection: str, *, source: str | None = None) -> None:
+    """Forgets what was said of all sources of a collection, or of one."""
+    run(tx, "delete from rag_source where collection = ? and source = coalesce(?, source)", collection, source)
 
 
 def _said(tx: Tx, collection: str, source: str) -> dict[str, Any]:

@@ -42,8 +42,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     pages     steps of one's own between extract and chunk, each over one page: a redaction, a translation
     at_once   how many documents are read at once, over all workers; as many as there are hands if nothing is said
     submit    takes in what a document brought with it: the attachments of a message
-    every     how many pages are committed together
     tally     counts what is made, by step, while it is
+    pages_per_commit  how many pages are kept with one checkpoint
     without_vectors  counts the chunks of a document that were set aside, since no vector could be made of them
     """
 
@@ -54,8 +54,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     pages: Sequence[OverPages] = ()
     at_once: int | None = None
     submit: Callable[[Document, Sequence[str]], object] | None = None
-    every: int | timedelta | None = 1
     tally: Tally = field(default_factory=Tally)
+    pages_per_commit: int = 1
     without_vectors: Callable[[Document], int] = lambda _: 0
 
 
@@ -85,7 +85,7 @@ def _extract(pipeline: Pipeline, parts: Parts, reader: str) -> AnyStep:
         memory=MEMORY,
         timeout=PATIENCE,
         limit=parts.at_once,
-        commit_every=parts.every,
+        commit_every=parts.pages_per_commit,
         settings={"reader": reader},
     )
     def extract(doc: Document, cursor: int = 0) -> Iterator[Page]:

@@ -60,7 +60,7 @@ def state_of(state: str, step: str | None, *, begun: bool) -> State:
 
 
 def standing_of(store: Store, collection: str) -> Standing:
-    """Counts the documents of a collection. Those whose files are gone are gone, too."""
+    """Counts the documents of a collection. Those whose files are gone are gone, too, and sources that have none."""
     with store.reading() as tx:
         gone = left_behind(tx, collection)
     states: Counter[str] = Counter({"CANCELLED": -sum(gone.values())})
@@ -71,7 +71,7 @@ def standing_of(store: Store, collection: str) -> Standing:
             for state in ("waiting", "running", "paused", "dead", "cancelled"):
                 states[state_of(state, step, begun=False)] += getattr(counted, state)
         sources[found.batch] += found.found - found.cancelled
-    return Standing({state: states[state] for state in ORDER if states[state]}, dict(sources))
+    return Standing({state: states[state] for state in ORDER if states[state]}, dict(+sources))
 
 
 def progress_of(store: Store, here: Here) -> Progress:

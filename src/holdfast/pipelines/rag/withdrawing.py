@@ -4,21 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.model import Plan
-from holdfast.stores.protocol import Store
+from holdfast.core.model import Plan, Standing
+from holdfast.pipelines.rag.collections import entries
+from holdfast.pipelines.rag.files import Files
+from holdfast.pipelines.rag.index import Index, Name
+from holdfast.stores.protocol import Store, Which
+
+SLICE = 2000
 
 
-def withdraw(store: Store, plan: Plan, document_ids: Sequence[int], *, who: str, reason: str) -> None:
+def withdraw(store: Store, plan: Plan, document_ids: Sequence[int], *, who: str, reason: str) -> int:
     """Has documents end as cancelled, also those that were done, which other settings would redo, and dead letters.
 
     They are set back first and held, so that no worker takes one up meanwhile. Killed between, it can be called again.
+    Says how many there were.
     """
     here = [one.id for one in store.look(document_ids) if one.state != "cancelled"]
     store.rewind_to(plan, here, to=next(iter(plan.step_ids)), who=who, reason=reason, parked=reason)
     store.cancel(here, who=who, reason=reason)
+    return len(here)
+
+
+def withdraw_all(
+    store: Store, index: Index, collection: str, *, source: str | None = None, who: str, reason: str
+) -> int:
+    """Takes all documents of a collection out of the index, or all that came from one source. Says how many.
+
+    Killed in the middle, it can be called again.
+    """
+    plan = last_plan(store, collection)
+    which: Which = {} if source is None else {"batch": source}
+    after = withdrawn = 0
+    while plan is not None and (some := store.select(collection, after=after, limit=SLICE, **which)):
+        after = some[-1]
+        withdrawn += withdraw(store, plan, some, who=who, reason=reason)
+        _forget(store, index, store.look(some))
+    while _forgot_what_the_store_does_not_know(store, index, collection, source):
+        pass
+    return withdrawn
 
 
 def last_plan(store: Store, pipeline: str) -> Plan | None:
     """Gives the plan that was declared last, also where nobody can make the pipeline any more. None: there is none."""
     known = store.plans(pipeline) if pipeline in store.pipelines() else []
     return store.declare(known[-1].shape) if known else None
+
+
+def _forget(store: Store, index: Index, documents: Sequence[Standing]) -> None:
+    by_place: dict[tuple[str, str], list[str]] = {}
+    for one in documents:
+        by_place.setdefault((one.pipeline, one.batch), []).append(one.key)
+    for place, keys in by_place.items():
+        with store.transaction() as tx:
+            for key in keys:
+                index.forget(tx, Name(*place, key))
+            Files(*place).forget(tx, keys)
+
+
+def _forgot_what_the_store_does_not_know(store: Store, index: Index, collection: str, source: str | None) -> int:
+    """Takes documents out of the index that a cleanup took out of the store."""
+    with store.transaction() as tx:
+        some = entries(tx, collection, source=source, limit=SLICE)
+        for one in some:
+            index.forget(tx, one)
+        return len(some)

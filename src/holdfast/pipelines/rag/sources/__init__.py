@@ -3,7 +3,15 @@
 from holdfast.pipelines.rag.sources.fetch import hash_of, local_copy
 from holdfast.pipelines.rag.sources.limits import Limits
 from holdfast.pipelines.rag.sources.listing import listing, those_it_is_about
-from holdfast.pipelines.rag.sources.source import Missed, Seen, Source, SourceRefused, Unreachable, source_of
+from holdfast.pipelines.rag.sources.source import (
+    Missed,
+    Seen,
+    Source,
+    SourceRefused,
+    Unreachable,
+    root_named,
+    source_of,
+)
 
 __all__ = [
     "Limits",
@@ -15,6 +23,7 @@ __all__ = [
     "hash_of",
     "listing",
     "local_copy",
+    "root_named",
     "source_of",
     "those_it_is_about",
 ]

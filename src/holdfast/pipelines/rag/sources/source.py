@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections.abc import Iterable
 from typing import Literal
 from urllib.parse import urldefrag, urlsplit
 
@@ -80,6 +81,15 @@ def source_of(word: str) -> Source:
             return Source(word, "glob", os.path.abspath(root), pattern)  # noqa: PTH100
         raise SourceRefused(f"there is no folder {root}, so nothing matches {word}")
     raise SourceRefused(f"there is no file or folder {word}; check the path")
+
+
+def root_named(word: str, roots: Iterable[str]) -> str:
+    """Answers which of these roots a word names, also where nothing is there any more, or refuses it."""
+    known = list(roots)
+    for root in (word, urldefrag(word).url, os.path.abspath(word)):  # noqa: PTH100
+        if root in known:
+            return root
+    raise SourceRefused(f"nothing came from {word}; sources are: {', '.join(sorted(known)) or 'none yet'}")
 
 
 def is_url(location: str) -> bool:
