@@ -594,6 +594,25 @@ def test_every_thread_has_a_connection_and_those_of_ended_threads_are_closed(des
         desk.store.pipelines()
 
 
+def test_a_connection_that_opens_while_the_store_is_closed_does_not_stay_open(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = PostgresStore(postgres_url)
+    store.rest()
+    opened = []
+
+    def connected(options: dict[str, Any]) -> Any:
+        opened.append(connect(options))
+        store.close()  # as another thread would, just now
+        return opened[-1]
+
+    connect = connection.Listening.connected
+    monkeypatch.setattr(connection.Listening, "connected", connected)
+    with pytest.raises(StoreGone, match="was closed"):
+        store.pipelines()
+    assert [one.closed for one in opened] == [True]
+
+
 def test_a_forked_child_opens_a_connection_of_its_own(desk: Desk) -> None:
     child = os.fork()
     if child == 0:

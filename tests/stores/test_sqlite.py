@@ -35,6 +35,7 @@ from holdfast.stores import migrate_store, open_store
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite import store as sqlite_store
 from holdfast.stores.sqlite.base import SQL
+from holdfast.stores.sqlite.connection import Connections
 from holdfast.stores.sqlite.turnstile import Turnstile
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance import Desk
@@ -439,6 +440,26 @@ class TestFiles:
 
     def test_migrating_again_does_nothing(self, store: SqliteStore) -> None:
         assert store.migrate() == []
+
+    def test_a_connection_that_opens_while_the_store_is_closed_does_not_stay_open(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = SqliteStore(url)
+        store.rest()
+        opened = []
+
+        def connected(connections: Connections) -> tuple[sqlite3.Connection, Turnstile]:
+            opened.append(connect(connections))
+            store.close()  # as another thread would, just now
+            return opened[-1]
+
+        connect = Connections._open
+        monkeypatch.setattr(Connections, "_open", connected)
+        with pytest.raises(StoreGone, match="was closed"):
+            store.pipelines()
+        ((connection, _),) = opened
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("select 1")
 
     def test_a_closed_store_says_so_in_every_thread(self, url: str) -> None:
         store = SqliteStore(url)

@@ -214,11 +214,16 @@ class Connections:
             link = None
         if link is not None and link.usable:
             return link.db
-        if self._closed:
-            raise StoreGone(f"the store {self.name} was closed")
+        self._refuse_closed()
         self._local.link = fresh = self._replacement(link) if link else self._link()
         self._opened[threading.current_thread()] = fresh
+        self._refuse_closed()  # by another thread, which did not know of this one yet
         return fresh.db
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            self._close_those(lambda _: True)
+            raise StoreGone(f"the store {self.name} was closed")
 
     def _replacement(self, lost: Link) -> Link:
         """Opens a connection in place of a lost one, and ends what the server may still be doing for that one."""

@@ -139,8 +139,7 @@ class Connections:
                     turnstile.close()
 
     def _mine(self) -> tuple[sqlite3.Connection, Turnstile]:
-        if self._closed:
-            raise StoreGone(f"the store {self.url} was closed")
+        self._refuse_closed()
         mine: tuple[int, sqlite3.Connection, Turnstile] | None = getattr(self._local, "mine", None)
         if mine is None or mine[0] != os.getpid():  # a forked child must not use its parent's
             self._close_those(lambda thread: not thread.is_alive())
@@ -148,7 +147,13 @@ class Connections:
                 mine = (os.getpid(), *self._open())
             self._local.mine = mine
             self._opened.append((mine[0], threading.current_thread(), *mine[1:]))
+            self._refuse_closed()  # by another thread, which did not know of this one yet
         return mine[1:]
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            self._close_those(lambda _: True)
+            raise StoreGone(f"the store {self.url} was closed")
 
     def _open(self) -> tuple[sqlite3.Connection, Turnstile]:
         if not os.path.isdir(self.path.parent):  # noqa: PTH112 - a name that is too long names no folder
