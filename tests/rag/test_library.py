@@ -242,6 +242,30 @@ def test_a_file_takes_the_place_of_a_deleted_one(library: rag.Library, folder: P
     assert set(keys(library, "spring tide moon")) == {"anchors.md"}
 
 
+def test_a_copy_takes_the_place_of_one_that_was_deleted_and_is_not_read_again(
+    library: rag.Library, folder: Path
+) -> None:
+    (folder / "copy.txt").write_bytes((folder / "tides.txt").read_bytes())
+    library.ingest(str(folder))
+    (folder / "tides.txt").unlink()
+    library.ingest(str(folder))
+    (folder / "copy.txt").rename(folder / "tides.txt")
+    assert library.ingest(str(folder)).done == 0
+    assert library.store.standing("documents", str(folder), "tides.txt").state == "done"
+    assert library.store.standing("documents", str(folder), "copy.txt").state == "cancelled"
+    (folder / "tides.txt").unlink()
+    library.ingest(str(folder))
+    assert keys(library, "spring tide moon") == ["anchors.md"]
+
+
+def test_a_file_that_is_moved_over_another_is_not_read_again(library: rag.Library, folder: Path) -> None:
+    library.ingest(str(folder))
+    (folder / "tides.txt").rename(folder / "anchors.md")
+    assert library.ingest(str(folder)).done == 0
+    assert keys(library, "spring tide moon") == ["anchors.md"]
+    assert "tide" in library.search("spring tide moon")[0].text
+
+
 def test_attachments_are_documents_of_their_own(library: rag.Library, folder: Path) -> None:
     inner = EmailMessage()
     inner["Subject"] = "Fenders"

@@ -11,13 +11,12 @@ from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
 from holdfast.pipelines.rag.files import Files
 from holdfast.pipelines.rag.index import Ground, Name
-from holdfast.pipelines.rag.withdrawing import withdraw
+from holdfast.pipelines.rag.withdrawing import NOT_CARRIED, withdraw
 from holdfast.stores.protocol import Store
 
 CARRIED = "#"
 """Stands between the key of a message and the name of what it carries."""
 WHO = "ingest"
-NOT_CARRIED = "its message does not carry it any more"
 
 
 def take_in_carried(pipeline: Pipeline, store: Store, ground: Ground, doc: Document, *, names: Sequence[str]) -> None:
@@ -31,6 +30,11 @@ def take_in_carried(pipeline: Pipeline, store: Store, ground: Ground, doc: Docum
         with store.reading() as tx:
             gone = Files(doc.pipeline, doc.batch).times(tx, [_key(doc, name) for name in names])
         api.submit(pipeline, store, batch=doc.batch, documents=_documents(doc, names, gone))
+
+
+def mark_of(message: str, times: int) -> str:
+    """Gives the fingerprint of what a message carries: that of the message, and, if it was gone before, how often."""
+    return f"{message}+{times}" if times else message
 
 
 def is_carried_by(one: Standing, key: str) -> bool:
@@ -48,7 +52,7 @@ def _documents(doc: Document, names: Sequence[str], gone: Sequence[int]) -> list
         NewDocument(
             _key(doc, name),
             doc.payload | {"inside": [*inside, place], "name": name},
-            f"{doc.fingerprint}+{times}" if times else doc.fingerprint,
+            mark_of(doc.fingerprint, times),
         )
         for place, (name, times) in enumerate(zip(names, gone, strict=True))
     ]

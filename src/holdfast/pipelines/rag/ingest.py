@@ -15,7 +15,7 @@ from holdfast.core.model import NewDocument, Standing
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
-from holdfast.pipelines.rag.carried import CARRIED, is_carried_by
+from holdfast.pipelines.rag.carried import CARRIED, is_carried_by, mark_of
 from holdfast.pipelines.rag.changes import Change, compare
 from holdfast.pipelines.rag.extra import require_extra
 from holdfast.pipelines.rag.files import Files, content_of
@@ -23,7 +23,7 @@ from holdfast.pipelines.rag.index import Index, Name
 from holdfast.pipelines.rag.metadata import Metadata, describe
 from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing, those_it_is_about
 from holdfast.pipelines.rag.watching import Glance
-from holdfast.pipelines.rag.withdrawing import withdraw
+from holdfast.pipelines.rag.withdrawing import DELETED, is_out, withdraw
 from holdfast.stores import files_of
 from holdfast.stores.protocol import Store
 
@@ -33,7 +33,6 @@ KINDS = ("new", "changed", "moved", "deleted", "touched", "unchanged", "unreadab
 """What may become of a file, in the order in which it is told."""
 WHO = "ingest"
 MOVED = "its file was moved"
-DELETED = "its file was deleted"
 
 
 class Looking(Struct, frozen=True, kw_only=True):
@@ -180,42 +179,70 @@ class Intake:
                 self._submit([change])
 
     def _renamed(self, change: Change) -> bool:
-        """Answers whether the document goes by its new key, now or since a call that was killed in the middle."""
-        assert change.now is not None
-        old, new = change.came_from, change.key
-        family = {one.key: self._at_its_new_place(one, change) for one in self._family(old)}
+        """Has a document go by its new key, and what went by that go by the old one, as gone. Answers whether it does.
 
-        def in_the_index(tx: Tx, renamed: Sequence[str]) -> None:
-            for key in renamed:
-                self._index.rename(tx, self._name(key), to=family[key].key)
+        Both, the index and what is known of the files change at once, so there is nothing in the middle to be killed.
+        """
+        assert change.now is not None
+        old, new, now = change.came_from, change.key, change.now
+        coming = self._at_its_new_place(change)
+        if not coming:
+            return False
+        gone = {one.key: NewDocument(old + one.key.removeprefix(new), one.payload) for one in self._withdrawn(new)}
+
+        def at_once(tx: Tx, renamed: Sequence[str]) -> None:
+            if old not in renamed:
+                return
+            for key in gone:
+                self._index.forget(tx, self._name(key))
+            for key, one in coming.items():
+                self._index.rename(tx, self._name(key), to=one.key)
+            self._files.forget(tx, [old])
+            self._files.keep(tx, [now])
 
         place = (self._pipeline.name, self._source.root)
-        self._store.rename(*place, family, who=WHO, reason=MOVED, effect=in_the_index)
-        there = self._family(new)
-        if not there or content_of(there[0].fingerprint) != change.now.hash:
-            return False
-        with self._store.transaction() as tx:
-            for one in there:
-                self._index.rename(tx, self._name(old + one.key.removeprefix(new)), to=one.key)
-            self._files.forget(tx, [old])
-            self._files.keep(tx, [change.now])
-        return True
+        return old in self._store.rename(*place, coming | gone, who=WHO, reason=MOVED, effect=at_once)
 
-    def _at_its_new_place(self, here: Standing, change: Change) -> NewDocument:
+    def _at_its_new_place(self, change: Change) -> dict[str, NewDocument]:
+        """Gives a moved document, and those that it carried, as they are from now on, by the keys that they had.
+
+        Those that are not of its content, or are out, have no fingerprint: nothing that comes later is taken for them.
+        Gives nothing if that is so of the document itself.
+        """
         assert change.seen is not None
-        key = change.key + here.key.removeprefix(change.came_from)
-        payload = here.payload | {"location": change.seen.location}
-        return NewDocument(key, payload | ({"name": key} if key == change.key else {}), here.fingerprint)
+        assert change.now is not None
+        old, new, content = change.came_from, change.key, change.now.hash
+        family = sorted(self._family(old), key=lambda one: len(one.key))
+        if not family or is_out(family[0]) or content_of(family[0].fingerprint) != content:
+            return {}
+        keys = [new + one.key.removeprefix(old) for one in family]
+        with self._store.reading() as tx:
+            times = self._files.times(tx, keys)
+        marks = {new: self._files.mark(change.now)}
+        documents = {}
+        for one, key, gone in zip(family, keys, times, strict=True):
+            if key != new:
+                carrier = max((known for known in marks if key.startswith(known + CARRIED)), key=len)
+                marks[key] = mark_of(marks[carrier], gone)
+            payload = one.payload | {"location": change.seen.location} | ({"name": key} if key == new else {})
+            is_current = content_of(one.fingerprint) == content and not is_out(one)
+            documents[one.key] = NewDocument(key, payload, marks[key] if is_current else "")
+        return documents
+
+    def _withdrawn(self, key: str) -> list[Standing]:
+        """Stops work on a document, and on those that it carried, so that no worker writes any more."""
+        plan = self._store.declare(self._pipeline.shape())
+        family = self._family(key)
+        withdraw(self._store, plan, [one.id for one in family], who=WHO, reason=DELETED)
+        return family
 
     def _forget(self, changes: Sequence[Change]) -> None:
         self._forget_keys([change.key for change in changes])
 
     def _forget_keys(self, keys: Sequence[str]) -> None:
-        """Stops work on documents first, so that no worker writes any more; then they leave the index."""
-        plan = self._store.declare(self._pipeline.shape())
+        """Stops work on documents first; then they leave the index."""
         for key in keys:
-            family = self._family(key)
-            withdraw(self._store, plan, [one.id for one in family], who=WHO, reason=DELETED)
+            family = self._withdrawn(key)
             with self._store.transaction() as tx:
                 for one in family:
                     self._index.forget(tx, self._name(one.key))

@@ -16,7 +16,7 @@ from holdfast.engine.report import Report
 from holdfast.engine.settings import How
 from holdfast.engine.stale import stale_groups
 from holdfast.pipelines.rag import metadata
-from holdfast.pipelines.rag.carried import NOT_CARRIED, take_in_carried
+from holdfast.pipelines.rag.carried import take_in_carried
 from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.collections import (
     Collection,
@@ -36,7 +36,7 @@ from holdfast.pipelines.rag.embedders.rate import Rate
 from holdfast.pipelines.rag.extra import require_extra
 from holdfast.pipelines.rag.index import Index, Model, Where
 from holdfast.pipelines.rag.index.choice import STORE, Indexes, refuse_crew
-from holdfast.pipelines.rag.ingest import AS_USUAL, DELETED, Intake, Looking
+from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.model import DEFAULT
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
@@ -44,7 +44,7 @@ from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search
 from holdfast.pipelines.rag.sources import Source, root_named, source_of
 from holdfast.pipelines.rag.tallying import Tally
 from holdfast.pipelines.rag.watching import Glance
-from holdfast.pipelines.rag.withdrawing import withdraw_all
+from holdfast.pipelines.rag.withdrawing import FORGOTTEN, OUT, withdraw_all
 from holdfast.stores.protocol import Store, Which
 
 SLICE = 2000
@@ -54,10 +54,6 @@ HANDS = 1 + (os.cpu_count() or 1)
 
 WORTH_IT = 100
 """Documents for which one more process is worth its start."""
-
-FORGOTTEN = "its source was forgotten"
-OUT = (DELETED, NOT_CARRIED, FORGOTTEN)
-"""Why documents are no more."""
 
 
 class Library:

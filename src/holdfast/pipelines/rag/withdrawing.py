@@ -10,7 +10,17 @@ from holdfast.pipelines.rag.files import Files
 from holdfast.pipelines.rag.index import Index, Name
 from holdfast.stores.protocol import Store, Which
 
+DELETED = "its file was deleted"
+NOT_CARRIED = "its message does not carry it any more"
+FORGOTTEN = "its source was forgotten"
+OUT = (DELETED, NOT_CARRIED, FORGOTTEN)
+"""Why documents are no more, while their collection is."""
 SLICE = 2000
+
+
+def is_out(one: Standing) -> bool:
+    """Answers whether a document was withdrawn, and not cancelled by somebody."""
+    return one.state == "cancelled" and one.reason in OUT
 
 
 def withdraw(store: Store, plan: Plan, document_ids: Sequence[int], *, who: str, reason: str) -> int:
