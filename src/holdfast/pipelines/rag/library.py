@@ -37,6 +37,7 @@ from holdfast.pipelines.rag.extra import require_extra
 from holdfast.pipelines.rag.index import Index, Model, Where
 from holdfast.pipelines.rag.index.choice import STORE, Indexes, refuse_crew
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
+from holdfast.pipelines.rag.meanings import embed_what_is_seen
 from holdfast.pipelines.rag.model import DEFAULT
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
@@ -85,7 +86,8 @@ class Library:
         self._split = split
         self._pages = pages
         self._allow_private = allow_private
-        self._searches: dict[tuple[str, str], Search] = {}
+        self._searches: dict[tuple[str, str, str | None], Search] = {}
+        self._former: tuple[str, Embedder] | None = None
         self.tally = Tally()
         """How many pages, chunks and vectors were made here, by step."""
 
@@ -178,13 +180,16 @@ class Library:
         return sum(step == "embed" for step, _ in self.store.asides(here.id))
 
     def settle(self) -> None:
-        """Puts the index in order after work: what is searched elsewhere is brought there, what is outdated leaves it.
+        """Puts the index in order after work: what nobody makes anew gets vectors of a new embedder, what is searched
+        elsewhere is brought there, what is outdated leaves it.
 
         Where the settings are new and all is there, it is searched by them from now on. Killed, the next one goes on.
         """
+        name = self.collection.name
+        if self.collection.settings.embedder != self._searched.embedder:
+            embed_what_is_seen(self.store, self.indexes.ground, name, self.embedder)
         if self.collection.settings.index == self._searched.index == STORE:
             return
-        name = self.collection.name
         self.index.bring(name, model=self._model)
         self.swap_if_complete()
         self.index.tend(name, model=self._model)
@@ -294,12 +299,33 @@ class Library:
         if self.collection.searched is not None and self._has(self.collection.settings.embedder):
             self.swap_if_complete()
         by = self._searched
-        where = (by.index, by.embedder)
+        newer = self.collection.settings.embedder if self._some_have_only_newer_vectors() else None
+        where = (by.index, by.embedder, newer)
         if where not in self._searches:
-            own = by.embedder == self.collection.settings.embedder
-            embedder = self.embedder if own else self._named(by.embedder)
-            self._searches[where] = Search(self.indexes.named(by.index), embedder)
+            beside = self.embedder if newer else None
+            self._searches[where] = Search(self.indexes.named(by.index), self._embedder_searched_by, newer=beside)
         return self._searches[where]
+
+    @property
+    def _embedder_searched_by(self) -> Embedder:
+        spec = self._searched.embedder
+        if spec == self.collection.settings.embedder:
+            return self.embedder
+        if self._former is None or self._former[0] != spec:
+            self._former = spec, self._named(spec)
+        return self._former[1]
+
+    def _some_have_only_newer_vectors(self) -> bool:
+        """Answers whether documents that are seen lack vectors of the model by which the collection is searched.
+
+        So it is while its embedder changes, where documents were cut anew, too, or came in meanwhile.
+        """
+        now, by = self.collection.settings, self._searched
+        if now.embedder == by.embedder or now.index != by.index or not self._has(now.embedder):
+            return False
+        embedder = self._embedder_searched_by
+        model = Model(embedder.name, embedder.dimension)
+        return not self.indexes.named(by.index).complete(self.collection.name, model=model)
 
     def _has(self, spec: str) -> bool:
         """Answers whether an embedder can be had here: one of somebody's own has to be given."""

@@ -17,6 +17,7 @@ from holdfast.core.step import AnyStep, last
 from holdfast.pipelines.rag.collections import Collection
 from holdfast.pipelines.rag.cutting import Split, chunks_of, contents_of, hashed, pages_of
 from holdfast.pipelines.rag.embedders import Embedder, is_remote
+from holdfast.pipelines.rag.embedders.units import in_halves
 from holdfast.pipelines.rag.index import Entry, Index, Model, Name
 from holdfast.pipelines.rag.metadata import metadata_of
 from holdfast.pipelines.rag.model import Chunk, Page, marking_the_last
@@ -169,18 +170,9 @@ def _embed(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) ->
 
 
 def _paired(hashes: Sequence[bytes], new: dict[bytes, str], vectors: Any, embedder: Embedder) -> list[Vector]:
-    rows = _in_halves(vectors, embedder, count=len(new)) if new else ()
+    rows = in_halves(vectors, embedder, count=len(new)) if new else ()
     halves = {content: row.tobytes() for content, row in zip(new, rows, strict=True)}
     return [(content, halves.get(content, b"")) for content in hashes]
-
-
-def _in_halves(vectors: Any, embedder: Embedder, *, count: int) -> Any:
-    """Gives vectors as they are kept."""
-    from holdfast.pipelines.rag.embedders.units import unit_rows
-
-    rows = unit_rows(vectors, embedder, count=count)
-    rows[~rows.any(axis=1), 0] = 1  # a text of which the model knows nothing still points somewhere
-    return rows.astype("<f2")
 
 
 def _index(pipeline: Pipeline, parts: Parts, read: AnyStep, chunks: AnyStep) -> None:

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Signal
 from holdfast.pipelines.rag.embedders import Embedder
-from holdfast.pipelines.rag.index import Hit, Index, Model, Stored, Where, plain
+from holdfast.pipelines.rag.index import Hit, Index, Stored, Where, plain
 from holdfast.pipelines.rag.index.words import WORD, words_of
+from holdfast.pipelines.rag.ranking import at_most, fuse, joined
+from holdfast.pipelines.rag.senses import Sense
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor  # which imports logging: it waits for the first question
+    from concurrent.futures import Future
 
     import numpy as np
 
+NEVER: tuple[type[Exception], ...] = ()
+AWAY = (Signal, HoldfastError)
+"""What a service that cannot be asked just now raises, or one that nobody gave a key."""
 DEPTH = 200
 """How many chunks each list has before they are made one: more only where more are asked for."""
 DEEPEST, DEEPER = 10_000, 4
 """How many it has at most to find other documents behind one that fills it, and how many times more at each look."""
-MEANING = 0.6
-"""How much meaning counts beside words."""
-BEST, PULL = 2, 0.3
-"""Of how many documents the best answers pull a question towards themselves, and how strongly one does that fits."""
-THREADS = 8
-"""How many questions are embedded at once, at most."""
 EVERYWHERE = Where()
 By = Literal["words", "meaning"]
 SNIPPET = 240
@@ -68,13 +66,15 @@ class NoQuestion(HoldfastError, ValueError):
 class Search:
     """Answers questions from an index. Keep it: the first question loads the model and the vectors.
 
-    Any number of threads may share one. While the words are looked up, another thread embeds the question.
+    Any number of threads may share one. While the words are looked up, others embed the question. Without an embedder
+    only words are asked for. `newer` has the vectors of documents that lack those of the first, while a collection
+    changes its embedder; a service behind it that does not answer is done without.
     """
 
-    def __init__(self, index: Index, embedder: Embedder | None) -> None:
+    def __init__(self, index: Index, embedder: Embedder | None, *, newer: Embedder | None = None) -> None:
         self._index = index
-        self._embedder = embedder
-        self._others = _Others()
+        self._sense = None if embedder is None else Sense(index, embedder)
+        self._newer = None if newer is None else Sense(index, newer)
 
     def __call__(
         self,
@@ -92,11 +92,11 @@ class Search:
         if not asks(question):
             raise NoQuestion(f"a question has words or numbers in it; there are none in {question[:60]!r}")
         question = plain(question)
-        vector = None if by == "words" else self._embedding(question)
+        looks = () if by == "words" else self._senses_of(question)
         depth = max(DEPTH, limit)
         while True:
-            lists = self._look(question, vector, where, by=by, depth=depth)
-            chosen = [*islice(_at_most(each, fuse(lists.words, lists.meaning)), limit)]
+            lists = self._look(question, looks, where, by=by, depth=depth)
+            chosen = [*islice(at_most(each, fuse(lists.words, lists.meaning)), limit)]
             if len(chosen) == limit or lists.complete or depth >= DEEPEST:
                 break
             depth = min(DEEPER * depth, DEEPEST)
@@ -105,54 +105,37 @@ class Search:
         asked = words_of(question)
         return [_found(hit, stored[hit.chunk], asked, *places) for hit in chosen if hit.chunk in stored]
 
+    def _senses_of(self, question: str) -> Sequence[tuple[Sense, Callable[[], np.ndarray | None]]]:
+        """Gives each model with the vector of a question, once that is there; None where nobody made one."""
+        asked = [(self._sense, NEVER), (self._newer, AWAY)]
+        return [
+            (sense, partial(_unless, errors, sense.vector(question))) for sense, errors in asked if sense is not None
+        ]
+
     def _look(
-        self, question: str, vector: Future[np.ndarray] | None, where: Where, *, by: By | None, depth: int
+        self,
+        question: str,
+        senses: Sequence[tuple[Sense, Callable[[], np.ndarray | None]]],
+        where: Where,
+        *,
+        by: By | None,
+        depth: int,
     ) -> _Lists:
         words = None if by == "meaning" else self._index.by_words(question, where, limit=depth)
-        if vector is None:
-            return _Lists(words, None, complete=len(words or ()) < depth)
-        asked = vector.result()
-        meaning = self._index.by_meaning(self._model, asked, where, limit=depth) if asked.any() else []
-        complete = len(words or ()) < depth and len(meaning) < depth
-        if words and meaning:
-            meaning = self._asked_again(asked, meaning, fuse(words, meaning))
-        return _Lists(words, meaning, complete)
+        meanings: list[list[Hit]] = []
+        for sense, made in senses:
+            if (vector := made()) is not None:
+                near = sense.near(vector, where, limit=depth)
+                meanings.append(sense.asked_again(vector, near, fuse(words, near)) if words and near else near)
+        complete = all(len(found) < depth for found in (words or (), *meanings))
+        return _Lists(words, joined(meanings) if meanings else None, complete)
 
-    def _embedding(self, question: str) -> Future[np.ndarray] | None:
-        return None if self._embedder is None else self._others.submit(self._vector, question)
 
-    def _vector(self, question: str) -> np.ndarray:
-        """Gives the vector of a question, of length one; all zeros where the model knows nothing of it."""
-        from holdfast.pipelines.rag.embedders.units import unit_rows
-
-        assert self._embedder is not None
-        vector: np.ndarray = unit_rows([self._embedder.embed_query(question)], self._embedder, count=1)[0]
-        return vector
-
-    def _asked_again(self, vector: np.ndarray, hits: Sequence[Hit], ranked: Sequence[Hit]) -> list[Hit]:
-        """Puts what was found by meaning into the order of a question that knows the best answers.
-
-        They say what was asked for as documents say it, and other documents that do are nearer to them than to the
-        question. On SciFact and Cranfield this finds more; looking at all vectors once again finds hardly more yet.
-        """
-        import numpy as np
-
-        best = [*islice(_at_most(1, ranked), BEST)]
-        known = self._index.vectors(self._model, [hit.chunk for hit in (*best, *hits)])
-        there = [hit for hit in hits if hit.chunk in known]
-        if not there:
-            return [*hits]
-        pull = [PULL * hit.score * np.frombuffer(known[hit.chunk], "<f2") for hit in best if hit.chunk in known]
-        asked = sum(pull, start=vector)
-        rows = np.frombuffer(b"".join(known[hit.chunk] for hit in there), "<f2").reshape(len(there), -1)
-        nearness = np.einsum("ij,j->i", rows.astype(np.float32), asked)  # on this thread: @ waits for others
-        order = np.argsort(-nearness, kind="stable").tolist()
-        return [replace(there[place], score=float(nearness[place])) for place in order]
-
-    @property
-    def _model(self) -> Model:
-        assert self._embedder is not None
-        return Model(self._embedder.name, self._embedder.dimension)
+def _unless(errors: tuple[type[Exception], ...], vector: Future[np.ndarray]) -> np.ndarray | None:
+    try:
+        return vector.result()
+    except errors:
+        return None
 
 
 class _Lists(Struct, frozen=True):
@@ -163,54 +146,9 @@ class _Lists(Struct, frozen=True):
     complete: bool
 
 
-class _Others:
-    """Other threads. A forked child has none of its parent's, and gets some of its own."""
-
-    def __init__(self) -> None:
-        self._pool: tuple[int, ThreadPoolExecutor] | None = None
-
-    def submit(self, call: Callable[[str], Any], question: str) -> Future[Any]:
-        if self._pool is None or self._pool[0] != os.getpid():
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = (os.getpid(), ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-search"))
-        return self._pool[1].submit(call, question)
-
-
 def asks(question: str) -> bool:
     """Answers whether there is a letter or a digit in a question."""
     return any(map(str.isalnum, question))
-
-
-def fuse(words: Sequence[Hit] | None, meaning: Sequence[Hit] | None) -> list[Hit]:
-    """Makes one list of two. Scores of different kinds do not compare; how far each is from the best of its list does.
-
-    On SciFact and Cranfield this was better than counting places. A list that was not asked for, None, has no weight.
-    """
-    scores: Counter[int] = Counter()
-    documents: dict[int, int] = {}
-    by_meaning = 0.0 if meaning is None else 1.0 if words is None else MEANING
-    for hits, weight in ((words or (), 1 - by_meaning), (meaning or (), by_meaning)):
-        for hit, nearness in zip(hits, _spread(hits), strict=True):
-            scores[hit.chunk] += weight * nearness  # type: ignore[assignment]
-            documents[hit.chunk] = hit.document
-    return [Hit(chunk, documents[chunk], score) for chunk, score in scores.most_common()]
-
-
-def _spread(hits: Sequence[Hit]) -> list[float]:
-    """Gives scores from 1, for the best of a list, to 0, for its last."""
-    if not hits:
-        return []
-    best, last = hits[0].score, hits[-1].score
-    return [(hit.score - last) / (best - last) if best > last else 1.0 for hit in hits]
-
-
-def _at_most(each: int | None, hits: Sequence[Hit]) -> Iterator[Hit]:
-    shown: Counter[int] = Counter()
-    for hit in hits:
-        shown[hit.document] += 1
-        if each is None or shown[hit.document] <= each:
-            yield hit
 
 
 def _places(hits: Sequence[Hit]) -> dict[int, int]:

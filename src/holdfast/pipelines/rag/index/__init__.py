@@ -137,7 +137,7 @@ class Index(Protocol):
         """Answers whether all chunks of the version that was chunked last are there, with their words."""
 
     def has_vectors(self, name: Name, *, model: Model, chunks: int) -> bool:
-        """Answers whether all chunks of the version that was chunked last have a vector."""
+        """Answers whether so many chunks of the version that was chunked last have a vector, or more."""
 
     def shows(self, name: Name, *, model: Model, chunks: int) -> bool:
         """Answers whether searches see the version that was chunked last, wherever its vectors are searched."""
@@ -200,6 +200,9 @@ class Ground(Index, Protocol):
 
     def drawn(self, name: Name, *, model: Model) -> Drawn | None:
         """Gives the version that was chunked last, with the vectors that are known. None: there is none."""
+
+    def mean(self, tx: Tx, document: int, version: int, *, model: Model) -> None:
+        """Has a version be found by its meaning, if it is the one that is seen: all its chunks have vectors."""
 
     def version(self, document: int, version: int, *, model: Model) -> Drawn:
         """Gives a version of a document, by its number, with the vectors that are known."""

@@ -137,7 +137,7 @@ class PostgresIndex:
         number = self._number(model)
         if not chunks or number is None:
             return not chunks
-        return self._count(_of(number, SQL["has_vectors"]), asdict(name)) == chunks
+        return self._count(_of(number, SQL["has_vectors"]), asdict(name)) >= chunks
 
     def shows(self, name: Name, *, model: Model, chunks: int) -> bool:
         asked = asdict(name) | {"model_id": self._number(model)}
@@ -215,6 +215,11 @@ class PostgresIndex:
         if not rows or rows[0][2] is None:
             return None
         return self.version(rows[0][0], rows[0][2], model=model)
+
+    def mean(self, tx: Tx, document: int, version: int, *, model: Model) -> None:
+        here = {"document_id": document, "version": version}
+        if tx.execute(SQL["learn"], here).fetchone():
+            tx.execute(SQL["mean"], here | {"model_id": number_of(tx, model)})
 
     def version(self, document: int, version: int, *, model: Model) -> Drawn:
         number = self._number(model)

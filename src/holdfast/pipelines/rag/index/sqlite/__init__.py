@@ -152,7 +152,7 @@ class SqliteIndex:
         return not chunks or self._count("has_words", name) == chunks
 
     def has_vectors(self, name: Name, *, model: Model, chunks: int) -> bool:
-        return not chunks or self._count("has_vectors", name, model_id=self._known_number(model)) == chunks
+        return not chunks or self._count("has_vectors", name, model_id=self._known_number(model)) >= chunks
 
     def shows(self, name: Name, *, model: Model, chunks: int) -> bool:
         return not chunks or self._count("shows", name, model_id=self._known_number(model)) == 1
@@ -234,6 +234,11 @@ class SqliteIndex:
         if found is None or found[2] is None:
             return None
         return self.version(found[0], found[2], model=model)
+
+    def mean(self, tx: Tx, document: int, version: int, *, model: Model) -> None:
+        here = {"document_id": document, "version": version}
+        if tx.execute(SQL["learn"], here).rowcount:
+            tx.execute(SQL["mean"], here | {"model_id": self._number(tx, model)})
 
     def version(self, document: int, version: int, *, model: Model) -> Drawn:
         asked = {"document_id": document, "version": version, "model_id": self._known_number(model)}

@@ -1,0 +1,111 @@
+"""A collection changes its embedder: what is seen is found by meaning all the while, and in the end by the new one."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.pipelines import rag
+from holdfast.pipelines.rag.collections import collections
+from holdfast.stores.protocol import Store
+from tests.rag.conftest import Open
+
+pytest.importorskip("numpy", reason="document search needs the extra rag")
+
+OTHER = rag.Settings(embedder="hash:32")
+SMALLER = rag.Settings(embedder="hash:32", splitting=rag.Splitting(size=60, overlap=10))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "f"
+    folder.mkdir()
+    for number in range(6):
+        (folder / f"{number}.txt").write_text(
+            f"Letter {number} tells of walrus{number}. " + "Ships lie in harbours. " * 5
+        )
+    return folder
+
+
+def by_meaning(library: rag.Library) -> set[str]:
+    return {found.key for found in library.search("walrus and harbours", by="meaning", limit=1000)}
+
+
+def searched(store: Store) -> rag.Settings | None:
+    with store.reading() as tx:
+        (one,) = collections(tx)
+    return one.searched
+
+
+ALL = {f"{number}.txt" for number in range(6)}
+
+
+@pytest.mark.parametrize("settings", [OTHER, SMALLER], ids=["embedder", "embedder and splitting"])
+def test_all_is_found_by_meaning_while_the_embedder_changes(
+    opened: Open, each_store: Store, folder: Path, settings: rag.Settings
+) -> None:
+    opened(each_store, "store").ingest(str(folder))
+    with closing(rag.Library(each_store, settings=settings)) as library:
+        library.make_ready()
+        seen = []
+
+        def listen(event: object) -> None:
+            with closing(rag.Library(each_store)) as other:
+                seen.append(by_meaning(other))
+
+        assert library.drain(listeners=[listen], threads=1, concurrency=1).done == 6
+    assert len(seen) > 6
+    assert set(map(frozenset, seen)) == {frozenset(ALL)}
+
+
+@pytest.mark.parametrize("became", [b"%PDF-1.4 broken", b""], ids=["broken", "empty"])
+def test_a_file_that_cannot_be_read_any_more_does_not_hold_up_the_others(
+    opened: Open, each_store: Store, folder: Path, became: bytes
+) -> None:
+    opened(each_store, "store").ingest(str(folder))
+    (folder / "0.txt").write_bytes(became)
+    assert opened(each_store).ingest(str(folder)).dead == 1
+    with closing(rag.Library(each_store, settings=SMALLER)) as library:
+        (folder / "new.txt").write_text("A new letter.")
+        library.ingest(str(folder))
+        assert by_meaning(library) == ALL | {"new.txt"}, "the broken one as it was"
+        assert searched(each_store) is None
+
+
+def test_what_was_cleaned_up_in_the_store_does_not_hold_up_the_others(
+    opened: Open, each_store: Store, folder: Path
+) -> None:
+    opened(each_store, "store").ingest(str(folder))
+    each_store.seal("documents", str(folder), who="me", reason="all there")
+    with each_store.transaction() as tx:
+        tx.execute("delete from hf_item where document_id in (select id from hf_document where key = '0.txt')")
+        tx.execute("delete from hf_document where key = '0.txt'")
+    with closing(rag.Library(each_store, settings=SMALLER)) as library:
+        library.make_ready()
+        library.drain()
+        assert by_meaning(library) == ALL
+        assert searched(each_store) is None
+
+
+def test_a_service_that_is_away_leaves_the_rest_for_another_time(
+    opened: Open, each_store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(each_store, "store").ingest(str(folder))
+    (folder / "0.txt").write_bytes(b"%PDF-1.4 broken")
+    opened(each_store).ingest(str(folder))
+    with closing(rag.Library(each_store, settings=OTHER)) as library:
+        with monkeypatch.context() as away:
+            away.setattr("holdfast.pipelines.rag.meanings._embedded", _later)
+            library.ingest(str(folder))
+            assert by_meaning(library) == ALL
+            assert searched(each_store) is not None
+        library.ingest(str(folder))
+        assert by_meaning(library) == ALL
+        assert searched(each_store) is None
+
+
+def _later(*_: object) -> None:
+    raise holdfast.RetryLater("not now")
