@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli import app
+from holdfast.cli.app import app
 
 PAPERS = """
 import holdfast

@@ -83,6 +83,40 @@ def test_answers_are_narrowed_down(holdfast: Run, letters: Path, options: list[s
     assert [found["key"] for found in answer["found"]] == keys
 
 
+def test_a_source_is_named_as_it_was_ingested(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    for source in ("letters", "letters/", f"{letters}", f"{letters}/"):
+        assert "tides.txt" in holdfast("search", "tide", "--source", source).output
+    said = holdfast("search", "tide", "--source", "letters/tides.txt")
+    assert said.exit_code == 2
+    assert f"nothing came from letters/tides.txt; sources are: {letters}" in said.output
+
+
+def test_a_service_without_its_key_is_refused_before_anything_is_read(
+    holdfast: Run, letters: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AZURE_DOCUMENT_INTELLIGENCE_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    holdfast("collection", "create", "asked", "--embedder", "openai:text-embedding-3-small")
+    holdfast("collection", "create", "read", "--embedder", "hash:64", "--reader", "azure")
+    for collection, variable in (("asked", "OPENAI_API_KEY"), ("read", "AZURE_DOCUMENT_INTELLIGENCE")):
+        said = holdfast("ingest", "letters", "--collection", collection)
+        assert said.exit_code == 2
+        assert "set the environment variable " + variable in said.output
+        assert "0 documents" in holdfast("collection", "list").output
+
+
+def test_a_word_that_names_nothing_is_told_of_all_that_it_could_have_named(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    said = holdfast("plan", "lettres")
+    assert said.exit_code == 2
+    assert "there is no folder, file or module called lettres" in said.output
+    said = holdfast("verify", "document")
+    assert said.exit_code == 2
+    assert "there is no file and no module called document" in said.output
+    assert "collections are: documents" in said.output
+
+
 def test_metadata_is_given_at_ingest_and_asked_for_by_search(holdfast: Run, letters: Path) -> None:
     said = holdfast("ingest", "letters", "--meta", "client=acme", "--meta", "year=2024")
     assert said.exit_code == 0, said.output

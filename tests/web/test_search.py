@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import holdfast
-from holdfast.cli import app as command
+from holdfast.cli.app import app as command
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag import shelves as module
 from holdfast.pipelines.rag.shelves import Shelves

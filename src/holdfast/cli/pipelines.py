@@ -33,6 +33,10 @@ class Loaded(Struct, frozen=True):
     prepare: Callable[[Any], object] | None
 
 
+class NoPipeline(Trouble):
+    """What was named is neither a file nor a module. Some commands take other words, too, and say so."""
+
+
 def load(spec: str) -> Loaded:
     """Loads `file.py`, `file.py:name`, `module` or `module:name`."""
     source, _, name = spec.partition(":")
@@ -57,7 +61,7 @@ def _from_file(path: Path) -> ModuleType:
     if path.is_dir():
         _refuse_folder(path)
     if not path.is_file():
-        raise Trouble(f"there is no file {path}; name the Python file (or module) with your pipeline{_nearby(path)}")
+        raise NoPipeline(f"there is no file {path}; name the Python file (or module) with your pipeline{_nearby(path)}")
     sys.path.insert(0, str(path.parent.absolute()))  # as for `python file.py`: its neighbours can be imported
     taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names or not path.stem.isidentifier()
     name = f"holdfast_pipeline_{path.stem}" if taken else path.stem
@@ -91,7 +95,7 @@ def _from_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            raise Trouble(
+            raise NoPipeline(
                 f"there is no file and no module called {name}; name the Python file with your pipeline"
                 f"{_nearby(Path(name))}"
             ) from error

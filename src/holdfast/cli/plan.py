@@ -8,11 +8,11 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli.asked import Asked, common
+from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.documents import is_source
 from holdfast.cli.in_collection import in_collection
 from holdfast.cli.looking import how_to_look
-from holdfast.cli.pipelines import load
+from holdfast.cli.pipelines import NoPipeline, load
 from holdfast.cli.stores import known_batch, store_to_foresee
 from holdfast.cli.words import count, moment, span, table
 from holdfast.core.stale import Stale
@@ -44,7 +44,11 @@ def plan(
 
         foretell(asked, pipeline, collection=collection, price=price, **look)
         return
-    loaded = load(pipeline)
+    try:
+        loaded = load(pipeline)
+    except NoPipeline as missing:
+        what = "name a folder, file or URL to ingest, or the Python file with your pipeline"
+        raise Trouble(f"there is no folder, file or module called {pipeline}; {what}") from missing
     with store_to_foresee(asked) as store:
         if store and batch and loaded.pipeline.name in store.pipelines():
             known_batch(store, loaded.pipeline.name, batch)

@@ -44,6 +44,7 @@ def search(
     collection: str,
     limit: int,
     each: int | None,
+    source: str | None,
     metadata: tuple[str, ...],
     words: bool,
     meaning: bool,
@@ -56,9 +57,10 @@ def search(
     if words and meaning:
         raise Trouble("--words and --meaning exclude each other; without either, both ways of looking are used")
     by: By | None = "words" if words else "meaning" if meaning else None
-    where = Where(**which, metadata=pairs_of(metadata, "--where"))
     with store_that_exists(asked, made_by=MADE_BY) as store:
         library = Library(store, collection_in(store, collection).name)
+        root = library.root_of(source) if source else None
+        where = Where(**which, source=root, metadata=pairs_of(metadata, "--where"))
         there = _types(store, collection) if where.kind else []
         _refuse_no_type(where.kind, collection, there)
         found = library.search(" ".join(question), where, limit=limit, each=each, by=by)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from holdfast.cli.asked import DEAD_LETTERS, FINE, Asked, common
-from holdfast.cli.pipelines import load
+from holdfast.cli.asked import DEAD_LETTERS, FINE, Asked, Trouble, common
+from holdfast.cli.pipelines import NoPipeline, load
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.who import named
 from holdfast.cli.words import count, harmless, one_line, span
+from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
 from holdfast.engine.findings import Verification
 from holdfast.stores.protocol import Store
@@ -74,7 +75,7 @@ def verify(
     asked.tell_bodies()
     with store_that_exists(asked) as store:
         library = _library(store, pipeline)
-        verified = load(pipeline).pipeline if library is None else library.pipeline
+        verified = _pipeline(store, pipeline) if library is None else library.pipeline
         name = known_pipeline(store, verified.name)
         if batch:
             known_batch(store, name, batch)
@@ -97,12 +98,25 @@ def verify(
 
 def _library(store: Store, name: str) -> Library | None:
     """Gives the library of a collection, if there is one of this name."""
-    if name not in store.pipelines():
+    if name not in store.pipelines() or name not in _collections(store):
         return None
-    from holdfast.cli.libraries import collections_of  # with document search, which other pipelines do without
     from holdfast.pipelines.rag.library import Library
 
-    return Library(store, name) if name in [one.name for one in collections_of(store)] else None
+    return Library(store, name)
+
+
+def _collections(store: Store) -> list[str]:
+    from holdfast.cli.libraries import collections_of  # with document search, which other pipelines do without
+
+    return [one.name for one in collections_of(store)]
+
+
+def _pipeline(store: Store, name: str) -> Pipeline:
+    try:
+        return load(name).pipeline
+    except NoPipeline as missing:
+        there = ", ".join(_collections(store))
+        raise Trouble(f"{missing.message}; collections are: {there}" if there else missing.message) from missing
 
 
 def _verified(library: Library, **which: Any) -> Verification:

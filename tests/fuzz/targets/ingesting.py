@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 pytest.importorskip("oxmsg", reason="document search needs the extra rag")
 
-from holdfast.cli import app
+from holdfast.cli.app import app
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.embedders import embedder_named
 from tests.fuzz.inputs import room, texts

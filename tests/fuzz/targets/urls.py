@@ -9,7 +9,7 @@ from typing import Any
 from click.testing import CliRunner
 from hypothesis import strategies as st
 
-from holdfast.cli import app
+from holdfast.cli.app import app
 from holdfast.cli.asked import shown
 from holdfast.stores import database_file, files_of, is_fresh, migrate_store, open_store
 from tests.fuzz.inputs import room, texts

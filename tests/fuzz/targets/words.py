@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.cli import app
+from holdfast.cli.app import app
 from holdfast.cli.close import Share
 from holdfast.cli.dead import Rate
 from holdfast.cli.eyes import AddressType

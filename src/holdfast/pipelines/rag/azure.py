@@ -83,6 +83,11 @@ class AzureReader:
                     number += 1
                     yield Page(number, text, how="azure")
 
+    def require_settings(self) -> None:
+        """Raises MissingSetting if the address or the key is not set. Nobody is asked."""
+        self._address()
+        self._secret()
+
     def _address(self) -> str:
         return (self._endpoint or from_environment(ENDPOINT, "the address of Azure Document Intelligence")).rstrip("/")
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from holdfast.core.errors import Signal
 from holdfast.pipelines.rag.sources.source import Missed, Seen
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Kind = Literal["new", "changed", "unchanged", "touched", "moved", "deleted", "unreadable"]
 
@@ -110,6 +112,8 @@ class _Comparison:
 
     def _hashed_ahead(self, seen: Iterable[Seen]) -> Iterator[tuple[Seen, Future[str] | None]]:
         """Gives every file in its turn; the hashes of large ones are made meanwhile, side by side."""
+        from concurrent.futures import ThreadPoolExecutor  # which imports logging: it waits for the first look
+
         ahead: deque[tuple[Seen, Future[str] | None]] = deque()
         others = ThreadPoolExecutor(BESIDE)
         try:

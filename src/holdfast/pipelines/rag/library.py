@@ -150,9 +150,20 @@ class Library:
         """Raises at once if nothing could be made searchable; sets documents back that other settings made so."""
         require_extra()
         refuse_crew(self.collection.settings.index, processes)
+        self._require_settings_of_services()
         if self.collection.settings.index != STORE:
             self.index.reach(self.collection.name, model=self._model)
         self.redo_what_is_stale()
+
+    def _require_settings_of_services(self) -> None:
+        """Raises MissingSetting where a service has no key: each document would find that out by itself."""
+        if isinstance(reader := self._reader(), ServiceReader):
+            reader.azure.require_settings()
+        if is_service(self.collection.settings.embedder):
+            from holdfast.pipelines.rag.embedders.service import Service
+
+            if isinstance(self.embedder, Service):
+                self.embedder.require_settings()
 
     def drain(self, **how: Unpack[How]) -> Report:
         """Works until nothing of the collection waits any more."""

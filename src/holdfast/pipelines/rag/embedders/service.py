@@ -95,6 +95,11 @@ class Service(ABC):
         if home is not None:
             home.close()
 
+    def require_settings(self) -> None:
+        """Raises MissingSetting if an address or a key is not set. Nobody is asked."""
+        self.address()
+        self.key()
+
     # what a subclass says
 
     @abstractmethod
