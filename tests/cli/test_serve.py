@@ -74,7 +74,7 @@ def test_a_store_that_is_not_there_is_not_made(folder: Path, holdfast: Run) -> N
 
 
 def test_without_the_extra_it_says_what_to_install(letters: None) -> None:
-    code = "import sys; sys.modules['uvicorn'] = None\nfrom holdfast.cli.app import app\napp(['serve'], prog_name='holdfast')"
+    code = "import sys; sys.modules['uvicorn'] = None\nfrom holdfast.cli.app import app\napp(['serve'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "pip install 'holdfast[web]'" in done.stderr

@@ -24,6 +24,7 @@ from holdfast.engine import api
 from holdfast.engine.budget import Budget
 from holdfast.engine.events import Enlisted, Listener
 from holdfast.engine.report import Report
+from holdfast.pipelines import rag
 from holdfast.pipelines.rag.ingest import Looking
 from tests.cli.conftest import Run, Start
 from tests.cli.waiting import PATIENCE, until
@@ -122,6 +123,20 @@ def test_what_comes_changes_moves_and_goes_is_followed(letters: Path, start: Sta
     assert code == 130
     assert "Stopped by Ctrl-C." in said
     assert "thirty kilos" in holdfast("search", "anchor").output
+
+
+def test_other_settings_are_followed(letters: Path, start: Start, holdfast: Run) -> None:
+    with watching(start, "letters") as watch:
+        watch.until_said("letters: 1 new")
+        until_found("tides.txt")
+        assert holdfast("collection", "configure", "documents", "--embedder", "hash:32").exit_code == 0
+        watch.until_said("The settings of documents changed: what they change is made anew.")
+        until("select searched from rag_collection", lambda searched: searched == [None])
+        (letters / "anchors.md").write_text("An anchor of twenty kilos holds.")
+        until_found("anchors.md", "tides.txt")
+        code, _ = watch.stop()
+    assert code == 130
+    assert "anchors.md" in holdfast("search", "anchor", "--meaning").output
 
 
 def test_a_folder_that_is_away_or_empty_keeps_what_it_had(letters: Path, start: Start) -> None:
@@ -291,8 +306,10 @@ def test_nobody_looks_before_the_first_of_a_crew_has_forked(monkeypatch: pytest.
         return Report()
 
     monkeypatch.setattr(api, "work", work)
+    monkeypatch.setattr(rag.Library, "is_outdated", lambda _: False)
     nothing: Any = None
-    looker = _Looker(nothing, nothing, Looking(), progress=nothing, limits=limits)
+    library = object.__new__(rag.Library)
+    looker = _Looker(nothing, library, Looking(), progress=nothing, limits=limits)
     looker._unsettled = False
     watchers: Any = [Recorder()]
     with looker.looking(watchers, timedelta(seconds=1)) as begin:

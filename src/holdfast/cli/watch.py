@@ -36,6 +36,9 @@ from holdfast.pipelines.rag.reading import warm
 from holdfast.pipelines.rag.sources import Missed, source_of
 from holdfast.pipelines.rag.watching import Glance, Watcher
 
+OTHER_SETTINGS = "the settings changed"
+"""Why a worker stops that another one follows, for the same collection."""
+
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True)
@@ -74,21 +77,27 @@ def watch(
     words = ("watch", *sources, *where, *same_look(looking))
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
-        library = Library(store, collection, allow_private=allow_private)
-        counts = counts_of(library, hands=how["threads"])
-        with _telling(asked, counts, limits) as progress, stopping_on_signals(limits):
-            looker = _Looker(asked, library, looking, progress=progress, limits=limits)
-            watchers = [looker.watcher(word) for word in sources]
-            library.make_ready(processes=how["processes"])
-            counts.recount()
-            warm(pdfs=True)
-            with looker.looking(watchers, every) as work:
-                loaded = loaded_from(library)
-                report = worked(asked, work, loaded, store, progress=progress, budget=limits, how=how)
+        report = Report()
+        while True:
+            library = Library(store, collection, allow_private=allow_private)
+            counts = counts_of(library, hands=how["threads"])
+            turn = Budget(within=limits)
+            with _telling(asked, counts, turn) as progress, stopping_on_signals(turn):
+                looker = _Looker(asked, library, looking, progress=progress, limits=turn)
+                watchers = [looker.watcher(word) for word in sources]
+                library.make_ready(processes=how["processes"])
+                counts.recount()
+                warm(pdfs=True)
+                with looker.looking(watchers, every) as work:
+                    loaded = loaded_from(library)
+                    report += worked(asked, work, loaded, store, progress=progress, budget=turn, how=how)
+            if turn.reason != OTHER_SETTINGS:
+                break
+            progress.display.say(f"The settings of {collection} changed: what they change is made anew.")
         retry = asked.command("ingest", *words[1:], "--retry")
         goes_on = asked.same_command(*words)
         name = library.pipeline.name
-        stopped_by = limits.reason
+        stopped_by = turn.reason
         summary = Summary(
             store, name, None, report=report, stopped_by=stopped_by, goes_on=goes_on, retry=retry, begins=BEGINS
         )
@@ -171,6 +180,9 @@ class _Looker:
     def _look(self, watchers: Sequence[Watcher], every: timedelta) -> None:
         try:
             while not self._limits.is_over():
+                if self._library.is_outdated():
+                    self._limits.stop(OTHER_SETTINGS)
+                    return
                 for watcher in watchers:
                     if glance := watcher.look():
                         self._take(watcher, glance)

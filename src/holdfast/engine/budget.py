@@ -12,12 +12,18 @@ from types import FrameType
 
 
 class Budget:
-    """Says when to stop: after a while, or when somebody asks. Work stops at the next item and is given back."""
+    """Says when to stop: after a while, or when somebody asks. Work stops at the next item and is given back.
 
-    def __init__(self, lasts: timedelta | None = None) -> None:
+    One within another is over when that one is, and may be stopped before.
+    """
+
+    def __init__(self, lasts: timedelta | None = None, *, within: Budget | None = None) -> None:
         self._ends = None if lasts is None else monotonic() + lasts.total_seconds()
         self._reason = ""
+        self._within = within
         self.on_stop: Callable[[], object] = bool
+        if within is not None:
+            within.on_stop = lambda: self.on_stop()  # noqa: PLW0108 - whoever it is by then
 
     def stop(self, reason: str) -> None:
         """Asks for a stop. The first reason is the one that is told."""
@@ -28,6 +34,8 @@ class Budget:
         """Answers whether it is time to stop."""
         if not self._reason and self._ends is not None and monotonic() >= self._ends:
             self._reason = "its time is up"
+        if not self._reason and self._within is not None and self._within.is_over():
+            self._reason = self._within.reason
         return bool(self._reason)
 
     @property
@@ -40,7 +48,8 @@ class Budget:
         """Seconds that are left."""
         if self._reason:
             return 0.0
-        return float("inf") if self._ends is None else max(self._ends - monotonic(), 0.0)
+        around = float("inf") if self._within is None else self._within.remaining
+        return around if self._ends is None else min(max(self._ends - monotonic(), 0.0), around)
 
 
 @contextmanager

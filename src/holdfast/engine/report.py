@@ -27,6 +27,11 @@ class Report(Struct, frozen=True):
     seconds: float = 0.0
     stopped_by: str = ""
 
+    def __add__(self, later: Report) -> Report:
+        """Adds what was done later."""
+        counted = {name: getattr(self, name) + getattr(later, name) for name in self.__struct_fields__[:-1]}
+        return Report(**counted, stopped_by=later.stopped_by)
+
     def __str__(self) -> str:
         said = [f"{self.done} done"]
         said += [f"{count} {word}" for word, count in self._more() if count]

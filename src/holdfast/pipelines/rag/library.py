@@ -239,6 +239,12 @@ class Library:
         if self.collection.name not in there:
             raise no_such(self.collection.name, there)
 
+    def is_outdated(self) -> bool:
+        """Answers whether somebody gave the collection other settings meanwhile: another library has those."""
+        with self.store.reading() as tx:
+            there = collection_or_none(tx, self.collection.name)
+        return there is not None and there.settings != self.collection.settings
+
     def redo_what_is_stale(self) -> int:
         """Sets documents back that were made searchable by other settings. Meanwhile searches see what there was."""
         if self.pipeline.name not in self.store.pipelines():
