@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import sys
 from contextlib import closing
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,20 @@ def test_a_plan_says_what_an_ingest_would_do(holdfast: Run, letters: Path) -> No
     assert "cost: nothing; the model runs here" in said
     holdfast("ingest", "letters")
     assert "letters: 3 unchanged\n  Nothing has to be read." in holdfast("plan", "letters").output
+
+
+def test_a_plan_counts_what_an_ingest_reads(holdfast: Run, letters: Path) -> None:
+    """Pages by form feeds, chunks by how long texts are, and what messages carry."""
+    (letters / "log.txt").write_text("\f".join(["A page of the log. " * 100] * 40))
+    message = EmailMessage()
+    message.set_content("See the chart.")
+    message.add_attachment("Rocks lie north of the harbour.", filename="rocks.txt")
+    (letters / "mail.eml").write_bytes(bytes(message))
+    foretold = json.loads(holdfast("plan", "letters", "--json").output)
+    holdfast("ingest", "letters")
+    (made,) = [json.loads(holdfast("collection", "show", "documents", "--json").output)["counters"]]
+    assert foretold["pages"] == made["pages_extracted"] == 44
+    assert abs(foretold["chunks"] - made["chunks_created"]) <= made["chunks_created"] // 10
 
 
 def test_a_plan_foretells_that_other_chunks_are_cut(holdfast: Run, letters: Path) -> None:

@@ -13,11 +13,10 @@ from holdfast.engine.stale import stale_groups
 from holdfast.pipelines.rag.dialects import run
 from holdfast.pipelines.rag.index import Model
 from holdfast.pipelines.rag.library import Library
+from holdfast.pipelines.rag.measuring import TOKEN
 from holdfast.stores.protocol import Which
 
 SLICE = 2000
-TOKEN = 4
-"""About how many characters a token has."""
 
 _STALE = """
   from hf_documents s

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from holdfast.core.errors import Reject
-from holdfast.pipelines.rag.again import TOKEN, Again, made_again
+from holdfast.pipelines.rag.again import Again, made_again
 from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.library import Library
+from holdfast.pipelines.rag.measuring import TOKEN, Measure, guess, measured
 from holdfast.pipelines.rag.sources import source_of
 from holdfast.pipelines.rag.sources.source import is_url
+from holdfast.pipelines.rag.splitters import Splitting
 
-CHARACTERS = 2200
-"""About how many characters a page has."""
-PAGE, CHUNK = 0.004, 0.07
-"""Seconds of one core that a page of text and a vector of the default model take, where there is no history yet."""
+PAGE, PICTURE, WORD = 0.004, 1.0, 0.0003
+"""Seconds of one core that a page of text takes, a page that is read off a picture, and a token in the default model,
+where there is no history yet."""
 ENOUGH = 5
 """How many documents make a history."""
-TOO_FAR = 60.0
-"""Seconds that counting the pages of one file may take."""
 
 
 class Outlook(Struct, frozen=True, kw_only=True):
@@ -55,27 +49,29 @@ class Outlook(Struct, frozen=True, kw_only=True):
 
 
 def foresee(library: Library, source: str, looking: Looking = AS_USUAL) -> Outlook:
-    """Tells what an ingest would do. Nothing is read but what tells files apart, and nothing is changed."""
+    """Tells what an ingest would do. Nothing is changed."""
     place = source_of(source)
     intake = Intake(library.pipeline, library.store, library.index, place, looking)
     changes = list(intake.changes())
     to_read = [one for one in changes if one.kind in ("new", "changed")]
-    pages, rejected = _pages(to_read)
+    splitting = library.collection.settings.splitting
+    files, rejected = _measured(to_read, splitting)
     anew = {one.key for one in changes if one.kind in ("changed", "deleted")}
     again = made_again(library, source=place.root, but=anew)
-    chunks, tokens = _to_embed(library, pages)
-    chunks += sum(one.chunks for one in again)
-    pages_again = sum(one.pages for one in again)
-    seconds, known = _seconds(library, _through(library, len(pages), again), sum(pages.values()) + pages_again, chunks)
+    pages = sum(one.pages for one in files.values())
+    pictures = sum(one.pictures for one in files.values())
+    tokens = sum(_tokens(one, splitting) for one in files.values()) + sum(one.tokens for one in again)
+    alone = (pages + sum(one.pages for one in again)) * PAGE + pictures * PICTURE + tokens * WORD
+    seconds, known = _seconds(library, _through(library, len(files), again), alone)
     return Outlook(
         source=source,
         changes=dict(Counter(one.kind for one in changes)),
         documents=len(to_read),
-        pages=sum(pages.values()),
+        pages=pages,
         again=again,
         going_on=_going_on(library),
-        chunks=chunks,
-        tokens=tokens + sum(one.tokens for one in again),
+        chunks=sum(one.chunks for one in files.values()) + sum(one.chunks for one in again),
+        tokens=tokens,
         seconds=seconds,
         from_history=known,
         rejected=rejected,
@@ -83,12 +79,10 @@ def foresee(library: Library, source: str, looking: Looking = AS_USUAL) -> Outlo
     )
 
 
-def _to_embed(library: Library, pages: Mapping[str, int]) -> tuple[int, int]:
-    """Guesses how many chunks and tokens files give, by their pages."""
-    split = library.collection.settings.splitting
-    step = max(split.size - split.overlap, 1) * (TOKEN if split.how == "tokens" else 1)
-    chunks = sum(max(round(number * CHARACTERS / step), 1) for number in pages.values())
-    return chunks, chunks * split.size // (1 if split.how == "tokens" else TOKEN)
+def _tokens(one: Measure, splitting: Splitting) -> int:
+    """Answers how many tokens the chunks of a file have, with what they share."""
+    shared = max(one.chunks - one.pages, 0) * splitting.overlap * (TOKEN if splitting.how == "tokens" else 1)
+    return (one.characters + shared) // TOKEN
 
 
 def _going_on(library: Library) -> dict[str, int]:
@@ -109,10 +103,10 @@ def _through(library: Library, new: int, again: Sequence[Again]) -> dict[str, in
     }
 
 
-def _seconds(library: Library, through: Mapping[str, int], pages: int, chunks: int) -> tuple[float | None, bool]:
+def _seconds(library: Library, through: Mapping[str, int], alone: float) -> tuple[float | None, bool]:
     """Answers how long it may take on this machine, and whether the collection's own history says so.
 
-    What another model took says nothing.
+    What another model took says nothing. `alone` is what it takes one core, as far as one can guess.
     """
     cores = os.cpu_count() or 1
     settings, before = library.collection.settings, library.collection.searched
@@ -122,46 +116,18 @@ def _seconds(library: Library, through: Mapping[str, int], pages: int, chunks: i
         return sum(through.get(step, 0) * took / many for step, (many, took) in paces.items()) / cores, True
     if settings.embedder != "granite":
         return None, False
-    return (pages * PAGE + chunks * CHUNK) / cores, False
+    return alone / cores, False
 
 
-def _pages(changes: Sequence[Change]) -> tuple[dict[str, int], dict[str, str]]:
-    """Counts the pages of files, in processes of their own: a hostile file breaks nothing here either."""
-    pages: dict[str, int] = {}
+def _measured(changes: Sequence[Change], splitting: Splitting) -> tuple[dict[str, Measure], dict[str, str]]:
+    """Measures files, and says which would be rejected. What is elsewhere is not fetched for it."""
+    files: dict[str, Measure] = {}
     rejected: dict[str, str] = {}
     local = [(one.key, one.seen.location) for one in changes if one.seen and not is_url(one.seen.location)]
-    pages.update({one.key: 1 for one in changes if one.seen and is_url(one.seen.location)})
-    for key, counted in _counted(local):
-        if isinstance(counted, int):
-            pages[key] = counted
+    files.update({one.key: guess(1, splitting) for one in changes if one.seen and is_url(one.seen.location)})
+    for key, found in measured(local, splitting):
+        if isinstance(found, Measure):
+            files[key] = found
         else:
-            rejected[key] = counted
-    return pages, rejected
-
-
-def _counted(files: Sequence[tuple[str, str]]) -> Iterator[tuple[str, int | str]]:
-    done = 0
-    while done < len(files):
-        with ProcessPoolExecutor(max_workers=2, mp_context=get_context("forkserver")) as pool:
-            for (key, _), counted in zip(files[done:], _asked(pool, files[done:]), strict=True):
-                done += 1
-                try:
-                    yield key, counted.result(TOO_FAR)
-                except (BrokenProcessPool, TimeoutError):
-                    yield key, "its pages could not be counted; it may be broken or hostile"
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    break
-
-
-def _asked(pool: ProcessPoolExecutor, files: Sequence[tuple[str, str]]) -> list[Future[int | str]]:
-    return [pool.submit(count_pages, location) for _, location in files]
-
-
-def count_pages(location: str) -> int | str:
-    """Counts the pages of a file, or says why it would be rejected."""
-    from holdfast.pipelines.rag.parsers import page_count
-
-    try:
-        return page_count(Path(location))
-    except Reject as error:
-        return str(error)
+            rejected[key] = found
+    return files, rejected
