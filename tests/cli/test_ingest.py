@@ -118,6 +118,10 @@ def test_a_word_that_names_nothing_is_told_of_all_that_it_could_have_named(holdf
     assert "collections are: documents" in said.output
 
 
+def test_a_search_in_a_collection_without_documents_says_so(holdfast: Run, letters: Path) -> None:
+    assert holdfast("search", "tide").output == "Nothing was found: documents has no documents yet.\n"
+
+
 def test_metadata_is_given_at_ingest_and_asked_for_by_search(holdfast: Run, letters: Path) -> None:
     said = holdfast("ingest", "letters", "--meta", "client=acme", "--meta", "year=2024")
     assert said.exit_code == 0, said.output

@@ -190,6 +190,18 @@ def test_a_forgotten_source_comes_back_when_it_is_ingested_again(library: rag.Li
     assert keys(library, "spring tide moon")[0] == "tides.txt"
 
 
+def test_a_file_that_is_too_large_to_be_read_is_not_hashed_either(
+    library: rag.Library, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (folder / "enormous.pdf").open("wb") as enormous:
+        enormous.truncate(30 << 30)
+    monkeypatch.setattr("holdfast.pipelines.rag.ingest.hash_of", lambda seen, **_: seen.key)
+    assert library.ingest(str(folder)).dead == 1
+    (here,) = library.store.standings("documents", state="dead")
+    assert "too large: 30,720 MiB" in here.reason
+    assert library.take_in(str(folder)).counts == {"unchanged": 3}
+
+
 def test_a_dead_letter_whose_file_is_deleted_is_none_any_more(library: rag.Library, folder: Path) -> None:
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing else")
     assert library.ingest(str(folder)).dead == 1

@@ -19,6 +19,7 @@ from holdfast.pipelines.rag.index import Where
 from holdfast.pipelines.rag.kinds import Kind
 from holdfast.pipelines.rag.library import Library
 from holdfast.pipelines.rag.search import By, Found
+from holdfast.pipelines.rag.states import standing_of
 from holdfast.stores.protocol import Store
 
 
@@ -64,12 +65,14 @@ def search(
         there = _types(store, collection) if where.kind else []
         _refuse_no_type(where.kind, collection, there)
         found = library.search(" ".join(question), where, limit=limit, each=each, by=by)
+        empty = not found and not standing_of(store, collection).documents
     if asked.json:
         click.echo(msgspec.json.encode({"question": " ".join(question), "found": found}))
         return
     if not found:
         other = where.kind and where.kind not in there
-        click.echo(f"Nothing was found: {_none_of(where.kind, collection, there)}." if other else "Nothing was found.")
+        why = f": {_none_of(where.kind, collection, there)}" if other else ""
+        click.echo(f"Nothing was found{f': {collection} has no documents yet' if empty else why}.")
     for place, one in enumerate(found, 1):
         click.echo(f"{place:2}. {click.style(harmless(one.key), bold=True)}{_place(one)}")
         click.echo(f"    {highlighted(one)}")

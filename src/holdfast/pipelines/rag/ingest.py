@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from hashlib import blake2b
 from itertools import groupby, islice
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ from holdfast.pipelines.rag.changes import Change, compare
 from holdfast.pipelines.rag.extra import require_extra
 from holdfast.pipelines.rag.files import Files, content_of
 from holdfast.pipelines.rag.index import Index, Name
+from holdfast.pipelines.rag.limits import LIMITS
 from holdfast.pipelines.rag.metadata import Metadata, describe
 from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing, those_it_is_about
 from holdfast.pipelines.rag.watching import Glance
@@ -109,7 +111,7 @@ class Intake:
             files = self._files.read(tx)
         is_ours = those_it_is_about(self._source)
         known = {key: file for key, file in files.items() if is_ours(key)}
-        hashed = partial(hash_of, allow_private=self._looking.allow_private)
+        hashed = partial(_content, allow_private=self._looking.allow_private)
         changes = compare(self._seen(), known, hashed, looked_at=time.time_ns(), missed=self.missed)
         if self._glance is None or self._glance.seen:
             return changes
@@ -275,3 +277,10 @@ class Intake:
 def payload_of(seen: Seen) -> dict[str, str]:
     """Gives what a document carries: where its file is, and what it is called."""
     return {"location": seen.location, "name": seen.key}
+
+
+def _content(seen: Seen, *, allow_private: bool) -> str:
+    """Gives what the content of a file is known by: its hash; its signs where it is so large that it is rejected."""
+    if seen.size > LIMITS.file_bytes:
+        return blake2b(f"{seen.size} {seen.mtime_ns} {seen.etag}".encode(), digest_size=32).hexdigest()
+    return hash_of(seen, allow_private=allow_private)
