@@ -26,19 +26,18 @@ from holdfast.pipelines.rag.collections import (
     configure,
     create,
     no_such,
-    not_here,
     remove,
     swap,
 )
 from holdfast.pipelines.rag.cutting import Split
-from holdfast.pipelines.rag.embedders import Embedder, embedder_named, is_own, is_service, spec_of
-from holdfast.pipelines.rag.embedders.rate import Rate
+from holdfast.pipelines.rag.embedders import Embedder, is_service
 from holdfast.pipelines.rag.extra import require_extra
 from holdfast.pipelines.rag.index import Index, Model, Where
 from holdfast.pipelines.rag.index.choice import STORE, Indexes, refuse_crew
 from holdfast.pipelines.rag.ingest import AS_USUAL, Intake, Looking
 from holdfast.pipelines.rag.meanings import embed_what_is_seen
 from holdfast.pipelines.rag.model import DEFAULT
+from holdfast.pipelines.rag.models import Models, model_of
 from holdfast.pipelines.rag.pipeline import OverPages, Parts, document_search
 from holdfast.pipelines.rag.reading import LocalReader, Reader, ServiceReader, warm
 from holdfast.pipelines.rag.search import EVERYWHERE, By, Found, Search
@@ -80,14 +79,13 @@ class Library:
     ) -> None:
         self.store = store
         self.indexes = Indexes(store)
-        self._given = embedder
+        self._models = Models(store, embedder)
         self.collection = self._opened(name, settings)
         self._given_reader = reader
         self._split = split
         self._pages = pages
         self._allow_private = allow_private
         self._searches: dict[tuple[str, str, str | None], Search] = {}
-        self._former: tuple[str, Embedder] | None = None
         self.tally = Tally()
         """How many pages, chunks and vectors were made here, by step."""
 
@@ -96,7 +94,8 @@ class Library:
             self.indexes.ground.prepare(tx)
             metadata.prepare(tx)
             there = collection_or_none(tx, name)
-            wanted = self._wanted(settings or (there.settings if there else Settings()))
+            wanted = settings or (there.settings if there else Settings())
+            wanted = replace(wanted, embedder=self._models.spec(wanted))
             if there is None:
                 there = Collection(name, wanted)
                 create(tx, there)
@@ -104,10 +103,6 @@ class Library:
                 configure(tx, Collection(name, wanted))
                 there = collection_or_none(tx, name) or there
         return there
-
-    def _wanted(self, settings: Settings) -> Settings:
-        """Gives settings that name the embedder that was given: who has another one must not take it for theirs."""
-        return replace(settings, embedder=spec_of(self._given, settings.embedder)) if self._given else settings
 
     @property
     def index(self) -> Index:
@@ -117,7 +112,7 @@ class Library:
     @cached_property
     def embedder(self) -> Embedder:
         """The model that gives vectors."""
-        return self._given or self._named(self.collection.settings.embedder)
+        return self._models.named(self.collection, self.collection.settings.embedder)
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -283,7 +278,7 @@ class Library:
         withdrawn = withdraw_all(self.store, self.indexes.ground, name, source=root, who="forget", reason=FORGOTTEN)
         with self.store.transaction() as tx:
             metadata.forget(tx, name, source=root)
-        if self._has(self.collection.settings.embedder):
+        if self._models.has(self.collection, self.collection.settings.embedder):
             self.settle()
         return withdrawn
 
@@ -307,30 +302,24 @@ class Library:
     ) -> list[Found]:
         """Finds the chunks of this collection that answer a question best; `by` asks only words, or only meaning."""
         here = replace(where, collection=self.collection.name)
-        if by == "words" and not self._has(self._searched.embedder):
+        if by == "words" and not self._models.has(self.collection, self._searched.embedder):
             return Search(self.indexes.named(STORE), None)(question, here, limit=limit, each=each, by=by)
         return self._searching()(question, here, limit=limit, each=each, by=by)
 
     def _searching(self) -> Search:
         """Searches with the vectors that are complete: as before, while others are being made or brought elsewhere."""
-        if self.collection.searched is not None and self._has(self.collection.settings.embedder):
+        if self.collection.searched is not None and self._models.has(
+            self.collection, self.collection.settings.embedder
+        ):
             self.swap_if_complete()
         by = self._searched
         newer = self.collection.settings.embedder if self._some_have_only_newer_vectors() else None
         where = (by.index, by.embedder, newer)
         if where not in self._searches:
+            embedder = self._models.named(self.collection, by.embedder)
             beside = self.embedder if newer else None
-            self._searches[where] = Search(self.indexes.named(by.index), self._embedder_searched_by, newer=beside)
+            self._searches[where] = Search(self.indexes.named(by.index), embedder, newer=beside)
         return self._searches[where]
-
-    @property
-    def _embedder_searched_by(self) -> Embedder:
-        spec = self._searched.embedder
-        if spec == self.collection.settings.embedder:
-            return self.embedder
-        if self._former is None or self._former[0] != spec:
-            self._former = spec, self._named(spec)
-        return self._former[1]
 
     def _some_have_only_newer_vectors(self) -> bool:
         """Answers whether documents that are seen lack vectors of the model by which the collection is searched.
@@ -338,15 +327,10 @@ class Library:
         So it is while its embedder changes, where documents were cut anew, too, or came in meanwhile.
         """
         now, by = self.collection.settings, self._searched
-        if now.embedder == by.embedder or now.index != by.index or not self._has(now.embedder):
+        if now.embedder == by.embedder or now.index != by.index or not self._models.has(self.collection, now.embedder):
             return False
-        embedder = self._embedder_searched_by
-        model = Model(embedder.name, embedder.dimension)
+        model = model_of(self._models.named(self.collection, by.embedder))
         return not self.indexes.named(by.index).complete(self.collection.name, model=model)
-
-    def _has(self, spec: str) -> bool:
-        """Answers whether an embedder can be had here: one of somebody's own has to be given."""
-        return not is_own(spec) or (self._given is not None and spec == self.collection.settings.embedder)
 
     @property
     def _searched(self) -> Settings:
@@ -354,18 +338,7 @@ class Library:
 
     @property
     def _model(self) -> Model:
-        return Model(self.embedder.name, self.embedder.dimension)
-
-    def _named(self, spec: str) -> Embedder:
-        """Gives an embedder, metered where a service stands behind it and its rate is known."""
-        if is_own(spec):
-            raise not_here(self.collection.name, spec)
-        rate = self.collection.settings.rate
-        if rate == Rate() or not is_service(spec):
-            return embedder_named(spec)
-        from holdfast.pipelines.rag.embedders.meter import Meter
-
-        return embedder_named(spec, meter=Meter(self.store, spec, rate=rate))
+        return model_of(self.embedder)
 
     def swap_if_complete(self) -> bool:
         """Has the collection searched by its own embedder and in its own index, if all is there. Answers whether."""

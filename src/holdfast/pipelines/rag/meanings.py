@@ -14,6 +14,7 @@ from holdfast.pipelines.rag.embedders import Embedder
 from holdfast.pipelines.rag.embedders.units import in_halves
 from holdfast.pipelines.rag.index import Ground, Model
 from holdfast.pipelines.rag.model import under
+from holdfast.pipelines.rag.models import model_of
 from holdfast.stores.protocol import Store
 
 SLICE = 100
@@ -47,7 +48,7 @@ def embed_what_is_seen(store: Store, ground: Ground, collection: str, embedder: 
 
     Killed, or told to come later by whoever makes vectors, it goes on when it is called again.
     """
-    model = Model(embedder.name, embedder.dimension)
+    model = model_of(embedder)
     after = 0
     with suppress(Signal):
         while some := ground.ask(_LACKING, collection, after, model.name, SLICE):
