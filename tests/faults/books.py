@@ -6,10 +6,11 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
+Answer = TypeVar("Answer")
 
 DOCUMENTS = """
 select d.id, b.name, d.key, cast(d.payload as text), d.state, d.generation, s.name, cast(d.cursor as text), d.moves,
@@ -94,13 +95,22 @@ class Books(NamedTuple):
 
 def read(url: str) -> Books:
     """Reads the books of a store. Nobody should be writing them."""
+    return _asked(url, _books)
+
+
+def effects(url: str) -> list[Effect]:
+    """Reads the rows that effects wrote, also while more are written."""
+    return _asked(url, _effects)
+
+
+def _asked(url: str, question: Callable[[Rows], Answer]) -> Answer:
     if url.startswith("sqlite:"):
         with closing(sqlite3.connect(unquote(url.partition(":///")[2].partition("?")[0]))) as db:
-            return _books(lambda statement: db.execute(statement).fetchall())
+            return question(lambda statement: db.execute(statement).fetchall())
     import psycopg
 
     with psycopg.connect(url) as connection:
-        return _books(lambda statement: connection.execute(statement).fetchall())
+        return question(lambda statement: connection.execute(statement).fetchall())
 
 
 def _books(rows: Rows) -> Books:
@@ -116,10 +126,14 @@ def _books(rows: Rows) -> Books:
     return Books(
         documents=[_document(row, steps) for row in rows(DOCUMENTS)],
         items=items,
-        effects=[Effect(*row[:6], _decoded(row[6])) for row in rows(EFFECTS)],
+        effects=_effects(rows),
         journal=journal,
         batches=_batches(rows),
     )
+
+
+def _effects(rows: Rows) -> list[Effect]:
+    return [Effect(*row[:6], _decoded(row[6])) for row in rows(EFFECTS)]
 
 
 def _document(row: tuple[Any, ...], steps: dict[str, str]) -> Document:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic_ns
+from typing import NamedTuple
 
+from tests.faults import books, histories, submitting
 from tests.faults.cases import case, require
 from tests.faults.laboratory import Bench, Lab
 from tests.faults.program import CRASHES
@@ -22,6 +26,10 @@ GREEDY = 200 << 20
 PAGE_SIZE = 4096
 DIED_OF = {"memory": "MemoryError", "segfault": "SIGSEGV"}
 """What the reasons of documents say whose body ran in a process of its own."""
+KILLED_BY = {"memory": signal.SIGKILL, "segfault": signal.SIGSEGV}
+"""How workers end whose thread runs such a body."""
+LEASE = 2_000_000_000
+"""That of the fleet, in nanoseconds: who sleeps for longer is taken for gone."""
 
 
 @case("kill", "workers that are killed at any moment, while people decide, lose nothing and repeat nothing")
@@ -36,47 +44,92 @@ def kill(bench: Bench) -> str:
                 fleet.kill_one(lab.chance)
                 kills += 1
             lab.settle()
-        taken = _taken_over(lab)
-        require(taken, "nobody who was killed had anything in hand")
-        return f"{fleet.ended_with[-9]} workers killed, {taken} documents taken over, {lab.done()} done"
+        bench.prove("workers ended by SIGKILL", fleet.ended_with[-9])
+        bench.prove("documents taken over", _taken_over(lab))
+        return f"{lab.done()} documents done"
 
 
 @case("submit-killed", "of a submit whose process is killed all documents are there, or none")
 def submit_killed(bench: Bench) -> str:
     with bench.lab() as lab:
         lab.submit(1)
-        kills = bench.times(10)
-        for _ in kills:
+        for _ in bench.times(10):
             command = [sys.executable, "-m", "tests.faults.submitting", lab.url]
             before = lab.rows("select count(*) from hf_document")
-            with subprocess.Popen(command, env=os.environ | lab.environment, stderr=subprocess.PIPE) as submitting:
+            with subprocess.Popen(command, env=os.environ | lab.environment, stderr=subprocess.PIPE) as process:
                 lab.until(lambda before=before: lab.rows("select count(*) from hf_document") > before, "nothing came")
                 lab.wait(0.0, 0.05)
-                submitting.kill()
+                process.kill()
+            require(process.returncode == -9, f"a process that was killed ended with {process.returncode}")
+            bench.prove("processes ended by SIGKILL")
+        bench.prove("submits cut in the middle", _cut_submits(lab))
         with lab.workers(2):
             lab.settle()
-        return f"{len(kills)} processes killed while they submitted; {lab.done()} documents came in, all are done"
+        return f"{lab.done()} documents came in, all are done"
+
+
+def _cut_submits(lab: Lab) -> int:
+    """Counts submits that were begun and never answered. Nobody had come to the last one."""
+    operations = histories.read(lab.histories)
+    begun = histories.of_each_process(operations, "submit")
+    require(max(begun.values()) < submitting.MOST, "a process had submitted everything before it was killed")
+    return len(histories.cut_short(operations, "submit"))
 
 
 @case("stop", "workers that sleep past their lease and wake up write nothing of what others took over")
 def stop(bench: Bench) -> str:
     with bench.lab() as lab:
-        stops = 0
+        sleeps: list[Sleep] = []
         with lab.workers(4) as fleet:
-            while stops < len(bench.times(8)) or (not _taken_over(lab) and stops < MOST_TIMES):
+            while len(sleeps) < len(bench.times(8)) or (not _late(lab, sleeps) and len(sleeps) < MOST_TIMES):
                 lab.submit(40, takes=0.15)  # so that those who are stopped have some in hand
                 lab.decide()
                 lab.wait(0.5, 2.0)
-                fleet.stop_one(lab.chance, seconds=lab.chance.choice((0.5, 3.0, 5.0)))
-                stops += 1
+                sleeps.append(_put_to_sleep(lab, fleet))
             lab.settle()
-        taken = _taken_over(lab)
-        require(taken or bench.kind == "sqlite", "nothing was taken over from those that slept")  # SQLite: with the pen
-        return f"workers stopped {stops} times, {taken} documents taken over, {lab.done()} done"
+        bench.prove("workers seen stopped", len(sleeps))
+        bench.prove("documents taken over", _taken_over(lab))
+        bench.prove("results that came too late and were not kept", _late(lab, sleeps))
+        return f"{lab.done()} documents done"
 
 
 def _taken_over(lab: Lab) -> int:
     return lab.rows("select count(*) from hf_journal where verb = 'reclaim'")
+
+
+class Sleep(NamedTuple):
+    """A worker that was stopped, and since when."""
+
+    pid: int
+    since: int
+
+
+def _put_to_sleep(lab: Lab, fleet: Fleet) -> Sleep:
+    asleep = Sleep(fleet.stop_one(lab.chance, seconds=lab.chance.choice((0.5, 3.0, 5.0))), monotonic_ns())
+    lab.until(lambda: _state(asleep.pid) == "T", "no worker was stopped", patience=0.5)
+    return asleep
+
+
+def _state(pid: int) -> str:
+    """Says what the kernel says of a process: T is one that is stopped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""  # there is none
+
+
+def _late(lab: Lab, sleeps: list[Sleep]) -> int:
+    """Counts what sleepers had begun and ended past their lease, where the effect of another stands in the books."""
+    operations = histories.read(lab.histories)
+    kept = {one.place: operations[one.value["made"]] for one in books.effects(lab.url)}
+    late = 0
+    for one in operations.values():
+        overslept = one.completed is not None and any(
+            one.process.startswith(f"{pid}-") and one.invoked < since < one.completed - LEASE for pid, since in sleeps
+        )
+        if one.kind == "body" and overslept and (*one.place, one.what["item"]) in kept:
+            late += kept[*one.place, one.what["item"]].process != one.process
+    return late
 
 
 @case("memory-process", "a body that takes too much memory in a process of its own fails alone, and the worker goes on")
@@ -111,7 +164,8 @@ def _in_a_process(bench: Bench, risk: str) -> str:
         died_of = {one.reason for one in lab.store.standings("guarded", state="dead")}
         require(all(DIED_OF[risk] in reason for reason in died_of), f"they are dead for another reason: {died_of}")
         require(not fleet.replaced, f"{fleet.replaced} workers died")
-        return "the two dangerous documents are dead, 40 done, no worker died"
+        bench.prove(f"bodies that died of {DIED_OF[risk]}", balance.dead)
+        return "40 documents done, no worker died"
 
 
 def _in_a_thread(bench: Bench, risk: str) -> str:
@@ -127,6 +181,7 @@ def _in_a_thread(bench: Bench, risk: str) -> str:
         require((balance.done, balance.dead) == (40, 1), f"not the dangerous one alone is dead: {balance}")
         require(fleet.replaced == CRASHES, f"{fleet.replaced} workers died, and {CRASHES} crashes convict")
         require("is gone" in dead.reason, f"the document is dead for another reason: {dead.reason}")
+        bench.prove(f"workers ended by {KILLED_BY[risk].name}", fleet.ended_with[-KILLED_BY[risk]])
         return f"{fleet.replaced} workers died, then the document was dead; 40 done"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psycopg
 
@@ -39,18 +39,19 @@ def disk_full(bench: Bench) -> str:
                     lab.until(lambda: _runs_again(lab), "the server did not come back when there was room")
             lab.settle()
         require("is full" in lab.said(), f"workers said: {lab.said()[-600:]}")
+        bench.prove("times a worker said that the disk is full", lab.said().count("is full"))
         fell = f", {panics} times so that the server fell" if panics else ""
-        return f"full {len(times)} times{fell}; {fleet.ended_with[3]} workers stopped and told why; {lab.done()} done"
+        return f"full {len(times)} times{fell}; {fleet.ended_with[3]} workers stopped; {lab.done()} done"
 
 
 def _use_up_the_log(lab: Lab) -> int:
     """Writes to the write-ahead log until there is no room for it: then PostgreSQL gives up at once. Answers 1 then."""
-    try:
-        with psycopg.connect(lab.url, autocommit=True) as db:
-            for _ in range(100):
+    with suppress(psycopg.Error), psycopg.connect(lab.url, autocommit=True) as db:
+        for _ in range(100):
+            with suppress(psycopg.Error):
                 db.execute("select pg_logical_emit_message(false, 'lab', repeat('x', 1000000))")
-    except psycopg.Error:
-        return 1
+            if db.broken:
+                return 1
     return 0
 
 
@@ -88,7 +89,8 @@ def _read_only_file(bench: Bench) -> str:
         with lab.workers(3):
             lab.settle()
         require("cannot be written" in lab.said(), f"workers said: {lab.said()[-600:]}")
-        return f"{refused} workers refused the file, and told why; {lab.done()} documents done"
+        bench.prove("workers that could not write the file", refused)
+        return f"they told why; {lab.done()} documents done"
 
 
 def _read_only_server(bench: Bench) -> str:
@@ -106,7 +108,8 @@ def _read_only_server(bench: Bench) -> str:
                 lab.wait(0.3, 0.6)
             lab.settle()
         require("Check that it is the primary server" in lab.said(), f"workers said: {lab.said()[-600:]}")
-        return f"{fleet.ended_with[3]} workers stopped at a server that could only be read, told why; {lab.done()} done"
+        bench.prove("workers stopped at a server that could only be read", fleet.ended_with[3])
+        return f"they told why; {lab.done()} documents done"
 
 
 def _say(lab: Lab, statement: str) -> None:

@@ -90,6 +90,16 @@ def read(folder: Path) -> dict[str, Operation]:
     }
 
 
+def cut_short(operations: dict[str, Operation], kind: str) -> list[Operation]:
+    """Gives the operations of a kind that have no end."""
+    return [one for one in operations.values() if one.kind == kind and one.completed is None]
+
+
+def of_each_process(operations: dict[str, Operation], kind: str) -> Counter[str]:
+    """Counts the operations of a kind that each process began."""
+    return Counter(one.process for one in operations.values() if one.kind == kind)
+
+
 def summed(operations: dict[str, Operation]) -> str:
     """Says how much a history has: operations, processes, and how many ends nobody knows."""
     kinds = Counter(one.kind for one in operations.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -71,7 +72,10 @@ def run_case(case: Case, kind: Kind, *, effort: float = 1.0, seed: int = 1) -> O
             return outcome(str(error), "RED", [str(error), *bench.violations])
         except Exception as error:  # the other cases shall be run all the same
             return outcome("", "RED", [f"{type(error).__name__}: {error}", traceback.format_exc(), *bench.violations])
-    seen = f"{seen}; {bench.history}"
+    if not bench.proofs:
+        return outcome(seen, "RED", [f"nothing shows that the fault of {case.name} happened", *bench.violations])
+    proved = ", ".join(f"{times} {fault}" for fault, times in bench.proofs.items())
+    seen = f"{seen}; proved: {proved}; {bench.history}"
     return outcome(seen, "RED", bench.violations) if bench.violations else outcome(seen, "green")
 
 
@@ -83,6 +87,7 @@ class Bench:
         self.folder = folder
         self.chance = Random(seed)
         self.violations: list[str] = []
+        self.proofs: Counter[str] = Counter()
         self.history = ""
         self._effort = effort
         folder.chmod(0o755)
@@ -90,6 +95,11 @@ class Bench:
     def times(self, number: int) -> range:
         """So many times, or fewer when only a short run is wanted."""
         return range(max(round(number * self._effort), 2))
+
+    def prove(self, fault: str, times: int = 1) -> None:
+        """Counts a fault that was seen to happen. Where it never did, nothing was tried, and the case is red."""
+        require(times, f"nothing shows that there were {fault}")
+        self.proofs[fault] += times
 
     @contextmanager
     def lab(self, *, place: Path | None = None, settings: dict[str, str] | None = None) -> Iterator[Lab]:

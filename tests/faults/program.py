@@ -79,16 +79,23 @@ def write_down(tx, doc, values) -> None:
 
 
 def die_in_the_middle(tx, doc) -> None:
-    """Ends, once for each document, who is in the middle of this commit: this process, or the server's backend."""
+    """Ends, once for each document, who is in the middle of this commit: this process, or the server's backend.
+
+    What dies by another hand stays in the middle until that hand is done.
+    """
     flag = Path(os.environ[FOLDER]) / f"{doc.key}.flag"
     try:
         flag.touch(exist_ok=False)
     except FileExistsError:
         return
-    victim = os.getpid()
-    if doc.payload["dies"] == "backend":
-        ((victim,),) = tx.execute("select pg_backend_pid()").fetchall()
-    os.kill(victim, signal.SIGKILL)
+    if doc.payload["dies"] == "by another hand":
+        wait_for(f"{flag}.over")
+    elif doc.payload["dies"] == "backend":
+        ((backend,),) = tx.execute("select pg_backend_pid()").fetchall()
+        os.kill(backend, signal.SIGKILL)
+    else:
+        os.kill(os.getpid(), signal.SIGKILL)
+    tx.execute("select 1")  # whose database is gone learns it here, so that the history has no end of this effect
 
 
 def dangerous(doc) -> None:

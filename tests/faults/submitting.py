@@ -12,7 +12,8 @@ from tests.faults import program
 BATCH = "lab-batch"
 TOGETHER = 40
 """How many are submitted at once. They are taken in together, or not at all."""
-MOST = 100
+MOST = 1000
+"""How often. Nobody comes to the end before it is killed."""
 
 
 def main(url: str) -> None:

@@ -27,10 +27,11 @@ def upgrade(bench: Bench) -> str:
             lab.until(lambda: old.ended_with[3] >= 3, "the old workers did not notice that the schema is newer")
         require(set(old.ended_with) == {3}, f"old workers ended with {dict(old.ended_with)}: {lab.said()[-600:]}")
         require("upgraded to schema" in lab.said(), f"nobody was told while at work: {lab.said()[-600:]}")
+        bench.prove("workers of the old version stopped", old.ended_with[3])
         stopped_at = lab.done()
         with lab.workers(3, by=NEWER):
             lab.settle()
-        told = f"{old.ended_with[3]} old workers stopped when {stopped_at} were, and told why"
+        told = f"the old workers stopped when {stopped_at} were, and told why"
         return f"migrated when {before} documents were done; {told}; with the new ones {lab.done()} were done"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import timeit
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -16,6 +17,9 @@ NO_WIRE = "SQLite is a file, and nothing lies between it and its processes"
 WORDS = ("commit", "begin", "update hf_document d", "insert into lab_effect", "select")
 CONNECTIONS = 30
 DESCRIPTORS = 24
+LATE = 0.02
+"""By so many seconds a word is late on a slow wire, and its answer again."""
+CONNECTED = "select count(*) from pg_stat_activity where datname = 'lab'"
 
 
 @case("cut", "connections that are cut before, in or after any word lose nothing and repeat nothing", sqlite=NO_WIRE)
@@ -28,21 +32,30 @@ def cut(bench: Bench) -> str:
                 wire.cut(hows[number % len(hows)], lab.chance.choice(WORDS))
                 lab.wait(0.05, 0.2)
             lab.settle()
-        require(wire.cuts, "no connection was cut")
-        return f"{wire.cuts} connections cut, {fleet.replaced} workers replaced, {lab.done()} documents done"
+        bench.prove("connections cut", wire.cuts)
+        return f"{fleet.replaced} workers replaced, {lab.done()} documents done"
 
 
 @case("slow", "a wire on which every answer is late costs time, and nothing else", sqlite=NO_WIRE)
 def slow(bench: Bench) -> str:
     with bench.lab() as lab, proxy(lab.server.port) as wire:
-        wire.delay = 0.02
+        wire.delay = LATE
         with lab.workers(2, url=wire.url("lab")) as fleet:
             for _ in bench.times(4):
                 lab.submit(10)
                 lab.wait(0.2, 0.5)
+                taken = _round_trip(wire.url("lab"))
+                require(taken >= 2 * LATE, f"a word and its answer took {taken * 1000:.1f} ms")
+                bench.prove("times that every word was found late")
             lab.settle()
         require(not fleet.replaced, f"{fleet.replaced} workers ended")
-        return f"every word 20 ms late; no worker ended, {lab.done()} documents done"
+        return f"every word {LATE * 1000:.0f} ms late; no worker ended, {lab.done()} documents done"
+
+
+def _round_trip(url: str) -> float:
+    """Measures how many seconds an answer takes at least."""
+    with psycopg.connect(url, autocommit=True) as db:
+        return min(timeit.repeat(lambda: db.execute("select 1"), number=1, repeat=5))
 
 
 @case("half-open", "a worker whose connection has gone silent does not hold its documents for ever", sqlite=NO_WIRE)
@@ -54,8 +67,8 @@ def half_open(bench: Bench) -> str:
                 wire.cut("silent", lab.chance.choice(WORDS))
                 lab.wait(0.5, 1.0)
             lab.settle()
-        require(wire.cuts, "no connection went silent")
-        return f"{wire.cuts} connections went silent, {fleet.replaced} workers replaced, {lab.done()} documents done"
+        bench.prove("connections that went silent", wire.cuts)
+        return f"{fleet.replaced} workers replaced, {lab.done()} documents done"
 
 
 @case("exhausted", "workers without a connection, or a descriptor, wait or stop with a sentence; others go on")
@@ -76,7 +89,8 @@ def _without_connections(bench: Bench) -> str:
                 lab.wait(0.2, 0.5)
             lab.settle()
         require("max_connections" in lab.said(), f"workers said: {lab.said()[-600:]}")
-        return f"{CONNECTIONS} connections, {taken} taken by others; {stopped} late workers told why, {lab.done()} done"
+        bench.prove("workers without a connection", stopped)
+        return f"{CONNECTIONS} connections, {taken} taken by others; late workers told why, {lab.done()} done"
 
 
 @contextmanager
@@ -100,9 +114,8 @@ def _without_descriptors(bench: Bench) -> str:
                 lab.wait(0.5, 1.0)
             lab.settle()
         require(poor.ended_with.keys() == {3}, f"workers with {DESCRIPTORS} descriptors ended {dict(poor.ended_with)}")
-        return (
-            f"workers with {DESCRIPTORS} descriptors ended {dict(poor.ended_with)}, the other finished all {lab.done()}"
-        )
+        bench.prove(f"workers stopped with {DESCRIPTORS} descriptors", poor.ended_with[3])
+        return f"the other finished all {lab.done()}"
 
 
 @case("pooler", "many workers behind a pooler with two connections take turns", sqlite=NO_WIRE)
@@ -110,11 +123,16 @@ def pooler(bench: Bench) -> str:
     if not pgbouncer.program():
         raise CannotRun("there is no pgbouncer on this machine")
     with bench.lab() as lab, pgbouncer.pgbouncer(lab.server) as port:
+        our_own = lab.rows(CONNECTED)
         with lab.workers(6, url=f"postgresql://postgres@127.0.0.1:{port}/lab") as fleet:
+            lab.at_work(6)
             for _ in bench.times(6):
                 lab.submit(25, takes=0.2)  # so that those who are killed have some in hand
                 lab.wait(0.3, 0.8)
+                connected = lab.rows(CONNECTED) - our_own
+                require(connected <= 2, f"workers had {connected} connections, and the pooler should have two")
+                bench.prove("times that six workers had two connections or fewer")
                 fleet.kill_one(lab.chance)
             lab.settle()
-        require(fleet.ended_with[-9], "no worker was killed")
-        return f"6 workers on two connections, {fleet.ended_with[-9]} of them killed, {lab.done()} documents done"
+        bench.prove("workers ended by SIGKILL", fleet.ended_with[-9])
+        return f"{lab.done()} documents done"

@@ -76,12 +76,13 @@ class Fleet:
             for worker in self._workers:
                 worker.kill()
 
-    def stop_one(self, chance: Random, *, seconds: float) -> None:
-        """SIGSTOP, for longer than the lease or for less."""
+    def stop_one(self, chance: Random, *, seconds: float) -> int:
+        """SIGSTOP, for longer than the lease or for less. Gives the process that sleeps."""
         with self._lock:
             worker = chance.choice(self._workers)
             self._asleep[worker] = time.monotonic() + seconds
             worker.send_signal(signal.SIGSTOP)
+            return worker.pid
 
     def _look_after(self) -> None:
         while not self._over.wait(0.05):
