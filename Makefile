@@ -54,7 +54,7 @@ crash: setup ## kill pipelines at every commit point and workers 200 times, on e
 	HOLDFAST_CRASH_ROUNDS=200 $(BIN)/python -m pytest tests/crash
 
 fuzz: setup ## feed hostile input to all that takes any (CPU_MINUTES=24, JOBS=2)
-	$(BIN)/python -m tests.fuzz --cpu-minutes $(CPU_MINUTES) --jobs $(JOBS) $(ARGS)
+	$(BIN)/python -m tests.fuzz --cpu-minutes $(CPU_MINUTES) --jobs $(JOBS) --report docs/evidence/fuzzing.json $(ARGS)
 
 soak: setup ## ten minutes of kills, restarts and decisions on 200,000 documents, on each store (SECONDS=, DOCUMENTS=)
 	$(BIN)/python -m tests.soak --on sqlite --seconds $(SECONDS) --documents $(DOCUMENTS)
