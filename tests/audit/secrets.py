@@ -12,12 +12,28 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
+NAMED = (
+    r"(?i:passw(?:or)?d|passphrase|pwd|_pass|secret|token|credential|(?:api|access|account|private|signing)[_-]?key)"
+    r"[\w-]*[\"']?\s*(?:=>|[:=])\s*"
+)
+"""What is given to a name like this is a secret, if it looks like one."""
+PLAIN = r"[\"'](?P<plain>[A-Za-z0-9+/_.=-]{16,})[\"']"
+ODD = r"[\"'](?P<odd>(?=[^\"'\s]*[0-9])(?=[^\"'\s]*[A-Za-z])[^\s\"'{}<>()$\\]{8,})[\"']"
+SIGN = r"[A-Za-z0-9+/_=@!%^&*~-]"
+BARE = (
+    rf"(?P<bare>(?={SIGN}*[0-9])"
+    rf"(?:(?={SIGN}*[a-z])(?={SIGN}*[A-Z])|(?={SIGN}*[A-Za-z])(?={SIGN}*[@!%^&*~])|(?=[0-9a-f-]{{20}}))"
+    rf"{SIGN}{{12,}})(?=[\s;,#\"'`]|$)"
+)
+"""Without quotes it has to look less like code: digits among letters of both cases or odd signs, or hexadecimal."""
+
 FORMS = {
     "a private key": r"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY(?: BLOCK)?-----",
     "a key of AWS": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
     "a token of GitHub": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})\b",
     "a token of GitLab": r"\bglpat-[A-Za-z0-9_-]{20,}\b",
     "a key of OpenAI or Anthropic": r"\bsk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,}\b",
+    "a key of Stripe": r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
     "a token of Slack": r"\bxox[abposr]-[A-Za-z0-9-]{20,}\b",
     "a key of Google": r"\bAIza[0-9A-Za-z_-]{35}\b",
     "a token of PyPI": r"\bpypi-AgEIcHlwaS[A-Za-z0-9_-]{50,}",
@@ -25,15 +41,17 @@ FORMS = {
     "a key of Azure": r"\b(?:AccountKey|SharedAccessKey)=[A-Za-z0-9+/]{40,}={0,2}",
     "a signed token": r"\beyJ[A-Za-z0-9_-]{15,}\.eyJ[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{20,}",
     "a password in a URL": r"[a-z]://[^\s/:@\"'{}<>]+:(?P<url>[^\s/@\"'{}<>$*]{3,})@[A-Za-z0-9\[]",
-    "a password or key": (
-        r"(?i:passw(?:or)?d|secret|token|api_?key|access_?key)\w*[\"']?\s*[:=]\s*[\"'](?P<value>[A-Za-z0-9+/_.=-]{16,})[\"']"
-    ),
+    "a password or key": f"{NAMED}(?:{PLAIN}|{ODD}|{BARE})",
 }
 PATTERN = re.compile("|".join(f"(?P<f{place}>{form})" for place, form in enumerate(FORMS.values())).encode())
 NAMES = list(FORMS)
 KNOWN = Path(__file__).with_name("known")
 MOST = 1 << 20
 """Bytes of a file that are looked at."""
+
+
+class NotSearched(Exception):
+    """Nobody looked for secrets, since git did not say where."""
 
 
 def secrets_in_files(root: Path) -> Iterator[str]:
@@ -67,7 +85,8 @@ def secrets_of(line: bytes) -> Iterator[str]:
         what = next(
             NAMES[int(group[1:])] for group, value in found.groupdict().items() if value and group[1:].isdigit()
         )
-        mark = sha256(found["url"] or found["value"] or found[0]).hexdigest()[:16]
+        secret = found["url"] or found["plain"] or found["odd"] or found["bare"] or found[0]
+        mark = sha256(secret).hexdigest()[:16]
         if mark not in _known():
             yield f"{what} (mark {mark})"
 
@@ -82,6 +101,11 @@ _read: list[frozenset[str]] = []
 
 
 def _git(root: Path, *words: str) -> bytes:
-    """Asks git. Where there is no repository, as in an unpacked archive, it has nothing to say."""
-    said = subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=False)
+    """Asks git. Raises NotSearched where it does not answer, as in an unpacked archive, which is no repository."""
+    try:
+        said = subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=False)
+    except OSError as error:
+        raise NotSearched(f"git cannot be run: {error}") from error
+    if said.returncode:
+        raise NotSearched(f"git {words[0]} failed: {said.stderr.decode(errors='replace').strip()}")
     return said.stdout

@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("packaging")
 
+from tests.audit import __main__ as audit
 from tests.audit.__main__ import ROOT
 from tests.audit.dependencies import undeclared, unlocked
 from tests.audit.licences import ALLOWED, NEVER, closure, unlicensed
-from tests.audit.secrets import secrets_in_files, secrets_in_history
+from tests.audit.secrets import NotSearched, secrets_in_files, secrets_in_history, secrets_of
+
+Search = Callable[[Path], Iterator[str]]
 
 # Each is put together here, so that it stands in no file.
-PLANTED = {
-    "a key of AWS": "AKIA" + "Q" * 16,
-    "a token of GitHub": "ghp" + "_" + "a1B2" * 9,
-    "a key of OpenAI or Anthropic": "sk" + "-proj-" + "a1B2" * 10,
-    "a private key": "-----BEGIN RSA " + "PRIVATE KEY-----",
-    "a password in a URL": "postgresql://me:" + "hunter22" + "@db.example.org/x",
-    "a password or key": "api_" + 'key = "' + "9f8e7d6c5b4a39281706" + '"',
-}
+KEY_OF_AWS = "AKIA" + "Q" * 16
+PLANTED = [
+    ("a key of AWS", KEY_OF_AWS),
+    ("a token of GitHub", "ghp" + "_" + "a1B2" * 9),
+    ("a key of OpenAI or Anthropic", "sk" + "-proj-" + "a1B2" * 10),
+    ("a key of Stripe", '"sk' + "_live_" + "51H8aZk93kdk2LLq0s9dk" + '"'),
+    ("a private key", "-----BEGIN RSA " + "PRIVATE KEY-----"),
+    ("a password in a URL", "postgresql://me:" + "hunter22" + "@db.example.org/x"),
+    ("a password or key", "api_" + 'key = "' + "9f8e7d6c5b4a39281706" + '"'),
+    ("a password or key", "PASSWORD" + "=" + "Zk93kdk2LLq0s9dkQQ81"),
+    ("a password or key", "export DB_PASS" + "=" + "'" + "s3cr3t!pass" + "'"),
+    ("a password or key", "aws_secret_access" + "_key = " + "wJalrXUtnFEMI/K7MDENG" + "/bPxRfiCYzEXAMPLEKEY"),
+    ("a password or key", "  password" + ": " + '"p@ss!w0rd-' + 'of-today"'),
+    ("a password or key", "  password" + ": " + "p@ss!w0rd-" + "of-today"),
+    ("a password or key", "API_KEY" + "=" + "9f8e7d6c5b4a39281706"),
+]
+HARMLESS = [
+    "token = Settings2.from_environment",
+    "token=next_token_of(worker1, after=token0)",
+    'password = os.environ["PASSWORD_OF_POSTGRES_15"]',
+    "secret: Annotated[str, Meta(min_length=16)] | None",
+    "PASSWORD=$PASSWORD_1 PGPASSWORD=${OTHER:-x1}",
+    'GITHUB_TOKEN: "${{ secrets.GITHUB_TOKEN_2 }}"',
+    'password: "{password1}"',
+    "the token: sha256_of_the_last_page",
+]
 
 
 @pytest.fixture
@@ -36,17 +59,40 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", "-C", str(folder), *named, *words], check=True)
 
 
-@pytest.mark.parametrize("what", PLANTED)
-def test_a_planted_secret_is_found_and_not_repeated(repository: Path, what: str) -> None:
-    (repository / "settings.py").write_text(f"fine = 1\nvalue = {PLANTED[what]}\n")
+@pytest.mark.parametrize(("what", "line"), PLANTED)
+def test_a_planted_secret_is_found_and_not_repeated(repository: Path, what: str, line: str) -> None:
+    (repository / "settings").write_text(f"fine = 1\n{line}\n")
     (found,) = secrets_in_files(repository)
-    assert found.startswith(f"settings.py:2: {what}")
-    assert PLANTED[what] not in found
+    assert re.fullmatch(rf"settings:2: {what} \(mark [0-9a-f]{{16}}\)", found)
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+def test_a_line_that_only_speaks_of_a_secret_is_no_alarm(line: str) -> None:
+    assert [*secrets_of(line.encode())] == []
+
+
+@pytest.mark.parametrize("search", [secrets_in_files, secrets_in_history])
+def test_where_git_does_not_answer_nobody_says_that_there_is_no_secret(tmp_path: Path, search: Search) -> None:
+    with pytest.raises(NotSearched, match="not a git repository"):
+        [*search(tmp_path)]
+
+
+def test_an_audit_that_could_not_look_for_secrets_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(audit, "CHECKS", {"no file has a secret in it": secrets_in_files})
+    monkeypatch.setattr(audit, "ROOT", tmp_path)
+    assert audit.main() == 1
+    assert "not so: no file has a secret in it" in capsys.readouterr().out
+
+
+def test_a_repository_without_a_commit_has_no_past(repository: Path) -> None:
+    assert [*secrets_in_history(repository)] == []
 
 
 def test_a_secret_that_was_taken_out_again_is_found_in_the_history(repository: Path) -> None:
     file = repository / "settings.py"
-    for content in (PLANTED["a key of AWS"], "nothing"):
+    for content in (KEY_OF_AWS, "nothing"):
         file.write_text(content + "\n")
         git(repository, "add", ".")
         git(repository, "commit", "-qm", "a change")
@@ -55,6 +101,7 @@ def test_a_secret_that_was_taken_out_again_is_found_in_the_history(repository: P
     assert "settings.py: a key of AWS" in found
 
 
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no repository")
 def test_this_repository_has_no_secret_in_its_files() -> None:
     assert [*secrets_in_files(ROOT)] == []
 
