@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from tests.faults import books, histories, submitting
 from tests.faults.cases import case, require
+from tests.faults.histories import Operation
 from tests.faults.laboratory import Bench, Lab
 from tests.faults.program import CRASHES
 from tests.soak.fleet import Fleet
@@ -120,16 +121,19 @@ def _state(pid: int) -> str:
 
 def _late(lab: Lab, sleeps: list[Sleep]) -> int:
     """Counts what sleepers had begun and ended past their lease, where the effect of another stands in the books."""
+    written = books.effects(lab.url)  # before the histories, which are ahead of it
     operations = histories.read(lab.histories)
-    kept = {one.place: operations[one.value["made"]] for one in books.effects(lab.url)}
-    late = 0
-    for one in operations.values():
-        overslept = one.completed is not None and any(
-            one.process.startswith(f"{pid}-") and one.invoked < since < one.completed - LEASE for pid, since in sleeps
-        )
-        if one.kind == "body" and overslept and (*one.place, one.what["item"]) in kept:
-            late += kept[*one.place, one.what["item"]].process != one.process
-    return late
+    kept_from = {one.place: operations[one.value["made"]].process for one in written}
+    return sum(
+        kept_from.get((*one.place, one.what["item"]), one.process) != one.process
+        for one in operations.values()
+        if one.kind == "body" and any(_overslept(one, sleep) for sleep in sleeps)
+    )
+
+
+def _overslept(body: Operation, sleep: Sleep) -> bool:
+    its_own = body.process.startswith(f"{sleep.pid}-")
+    return its_own and body.completed is not None and body.invoked < sleep.since < body.completed - LEASE
 
 
 @case("memory-process", "a body that takes too much memory in a process of its own fails alone, and the worker goes on")
