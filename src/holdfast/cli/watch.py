@@ -152,8 +152,10 @@ class _Looker:
                 self._display.say(f"{word}: away, and what it had stays in the index: {missed.why}")
 
         self._first.add(word)
+        source = source_of(word)
+        self._library.admit(source)  # before children are born, who know only what was admitted by then
         look = partial(self._looking.list, store=self._library.store)
-        return Watcher(source_of(word), look=look, report=tell)
+        return Watcher(source, look=look, report=tell)
 
     @contextmanager
     def looking(self, watchers: Sequence[Watcher], every: timedelta) -> Iterator[Callable[..., Report]]:

@@ -30,6 +30,7 @@ from holdfast.pipelines.rag.collections import (
     swap,
 )
 from holdfast.pipelines.rag.cutting import Split
+from holdfast.pipelines.rag.elsewhere import Elsewhere
 from holdfast.pipelines.rag.embedders import Embedder, is_service
 from holdfast.pipelines.rag.extra import require_extra
 from holdfast.pipelines.rag.index import Index, Model, Where
@@ -81,6 +82,7 @@ class Library:
         self.indexes = Indexes(store)
         self._models = Models(store, embedder)
         self.collection = self._opened(name, settings)
+        self._elsewhere = Elsewhere(store, name)
         self._given_reader = reader
         self._split = split
         self._pages = pages
@@ -118,6 +120,7 @@ class Library:
     def pipeline(self) -> Pipeline:
         """The pipeline that documents go through."""
         reader = self._reader()
+        self._elsewhere.look()
         parts = Parts(
             reader=reader,
             embedder=self.embedder,
@@ -129,6 +132,7 @@ class Library:
             pages_per_commit=self.collection.settings.pages_per_commit,
             tally=self.tally,
             without_vectors=self._without_vectors,
+            refuse=self._elsewhere.refuse,
         )
         return document_search(self.collection, parts)
 
@@ -148,6 +152,7 @@ class Library:
         self._require_settings_of_services()
         if self.collection.settings.index != STORE:
             self.index.reach(self.collection.name, model=self._model)
+        self._elsewhere.look()
         self.redo_what_is_stale()
 
     def _require_settings_of_services(self) -> None:
@@ -164,6 +169,7 @@ class Library:
         """Works until nothing of the collection waits any more."""
         report = Report()
         refuse_crew(self.collection.settings.index, how.get("processes", 1))
+        self._elsewhere.look()
         if waiting := self.store.balance(self.collection.name).open:
             self.warm()
             how.setdefault("threads", HANDS)
@@ -205,8 +211,10 @@ class Library:
         self, source: str, looking: Looking = AS_USUAL, tell: Callable[[Change], object] = lambda _: None
     ) -> Intake:
         """Submits what is new or changed, renames what moved and forgets what is gone. Works on nothing yet."""
-        intake = Intake(self.pipeline, self.store, self.index, source_of(source), looking)
+        named = source_of(source)
+        intake = Intake(self.pipeline, self.store, self.index, named, looking)
         self.require_the_collection()
+        self.admit(named)
         intake.take_in(tell)
         return intake
 
@@ -224,8 +232,13 @@ class Library:
         """
         intake = Intake(self.pipeline, self.store, self.index, source, looking, glance=glance)
         self.require_the_collection()
+        self.admit(source)
         intake.take_in(tell)
         return intake
+
+    def admit(self, source: Source) -> None:
+        """Lets files of a source be read: somebody named it here."""
+        self._elsewhere.admit(source.root, self.indexes.ground)
 
     def require_the_collection(self) -> None:
         """Raises NoSuchCollection if somebody deleted it meanwhile."""

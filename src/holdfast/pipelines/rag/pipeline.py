@@ -45,6 +45,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     submit    takes in what a document brought with it: the attachments of a message
     tally     counts what is made, by step, while it is
     pages_per_commit  how many pages are kept with one checkpoint
+    refuse    rejects a document whose file is not to be read here
     without_vectors  counts the chunks of a document that were set aside, since no vector could be made of them
     """
 
@@ -58,6 +59,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     tally: Tally = field(default_factory=Tally)
     pages_per_commit: int = 1
     without_vectors: Callable[[Document], int] = lambda _: 0
+    refuse: Callable[[Document], object] = lambda _: None
 
 
 INNOCENT = 30
@@ -90,6 +92,7 @@ def _extract(pipeline: Pipeline, parts: Parts, reader: str) -> AnyStep:
         settings={"reader": reader},
     )
     def extract(doc: Document, cursor: int = 0) -> Iterator[Page]:
+        parts.refuse(doc)
         for page in read(doc.payload, start=cursor):
             yield last(page) if page.last else page
 
