@@ -17,6 +17,12 @@ FORBIDDEN = (
 )
 """What reading a letter from a stranger never does. `object.` and `gc.` events are none of these."""
 
+AT_WORK = (
+    *("open", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.startfile", "subprocess.", "pty.", "pickle."),
+    *("socket.connect", "socket.getaddrinfo", "socket.gethostby", "socket.bind", "urllib.", "http.", "webbrowser."),
+)
+"""What working on a letter from a stranger never does, but for opening files that are the worker's own."""
+
 
 class Broken(Exception):
     """Something was done that input must not bring about. Raised after all is over, so that nobody can catch it."""

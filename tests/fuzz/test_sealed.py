@@ -16,10 +16,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.fuzz.targets.capsules import genuine
+from tests.fuzz.sealed import LETTERS
+from tests.fuzz.targets.capsules import genuine, genuine_of_document_search
 from tests.fuzz.turns import ROOT
 
+pytest.importorskip("numpy", reason="document search needs the extra rag")
+
 TRAP = "touch /tmp/never"
+ANEW = {"state": "waiting", "step": "read", "cursor": None, "moves": 0, "due_at": "2026-11-18T00:00:00Z"}
 
 
 class Trap:
@@ -30,8 +34,16 @@ class Trap:
 
 
 def with_payload(payload: Any) -> bytes:
+    """A capsule with another payload, whose document begins anew."""
     capsule = msgspec.json.decode(genuine())
-    capsule["document"]["payload"] = payload
+    capsule["document"] |= ANEW | {"payload": payload}
+    return msgspec.json.encode(capsule | {"items": [], "outputs": [], "journal": []})
+
+
+def of_a_file(location: Any, *, batch: str = "/letters", key: str = "a.txt", **more: Any) -> bytes:
+    """A capsule of document search that says where its file is."""
+    capsule = msgspec.json.decode(genuine_of_document_search())
+    capsule["document"] |= {"batch": batch, "key": key, "payload": {"location": location, "name": key, **more}}
     return msgspec.json.encode(capsule)
 
 
@@ -84,13 +96,30 @@ TAKEN = {
     "pickled-item": with_payload({"data": pickle.dumps(Trap()).hex()}),
 }
 
+SEARCHED = {
+    "file": of_a_file("/etc/passwd"),
+    "file-of-its-folder": of_a_file("/etc/passwd", batch="/etc", key="passwd"),
+    "file-itself": of_a_file("/etc/passwd", batch="/etc/passwd", key="passwd"),
+    "file-of-the-root": of_a_file("/etc/passwd", batch="/", key="etc/passwd"),
+    "file-of-ours": of_a_file("/etc/passwd", batch=LETTERS),
+    "file-that-climbs": of_a_file(f"{LETTERS}/../../../../../../../etc/passwd", batch=LETTERS),
+    "file-from-where-we-are": of_a_file("../../../../../../../../etc/passwd"),
+    "file-inside": of_a_file("/etc/passwd", key="a.eml#a.txt", inside=[0]),
+    "file-as-url": of_a_file("file:///etc/passwd", batch="file:///etc"),
+    "file-by-chain": of_a_file("memory://a::file:///etc/passwd", batch="memory://a"),
+    "page": of_a_file("http://127.0.0.1:9/admin", batch="http://127.0.0.1:9/admin"),
+    "object": of_a_file("s3://bucket/secret", batch="s3://bucket"),
+    "no-place": of_a_file(["/etc/passwd"]),
+}
+
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a process did that read them all."""
     folder = tmp_path_factory.mktemp("sealed")
-    for name, data in (REFUSED | TAKEN).items():
-        (folder / f"{name}.capsule").write_bytes(data)
+    for name, data in (REFUSED | TAKEN | SEARCHED).items():
+        here = data.replace(f'"{LETTERS}'.encode(), f'"{folder / LETTERS}'.encode())
+        (folder / f"{name}.capsule").write_bytes(here)
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     command = [sys.executable, "-m", "tests.fuzz.sealed", str(folder)]
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=100)
@@ -111,6 +140,19 @@ def test_a_capsule_is_carried_as_it_is_and_does_nothing(told: dict[str, Any], na
     assert told[name]["seen"] == []
 
 
+@pytest.mark.parametrize("name", TAKEN)
+def test_working_on_a_capsule_does_nothing_that_it_says(told: dict[str, Any], name: str) -> None:
+    assert told[name]["worked"] == ["done"]
+    assert told[name]["done"] == []
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_document_search_opens_no_file_that_a_capsule_names(told: dict[str, Any], name: str) -> None:
+    assert (told[name]["came"], told[name]["seen"]) == ("taken", [])
+    assert "done" in told[name]["worked"], "the folder beside it was not taken in"
+    assert told[name]["done"] == []
+
+
 def test_the_trap_was_not_sprung(told: dict[str, Any]) -> None:
     assert told
     assert not Path("/tmp/never").exists()
@@ -119,13 +161,33 @@ def test_the_trap_was_not_sprung(told: dict[str, Any]) -> None:
 def test_the_hook_sees_what_it_is_there_for(tmp_path: Path) -> None:
     watched = (
         "import sys, pickle; from pathlib import Path; from tests.fuzz.sealed import Hook\n"
-        f"hook = Hook(Path({str(tmp_path)!r})); hook.begin()\n"
-        "pickle.loads(b'cos\\nsystem\\n(S\\'true\\'\\ntR.'); open('/etc/hosts').close(); eval('1'); hook.end()\n"
-        "print([one.split()[0] for one in hook.seen])"
+        f"hook = Hook(Path({str(tmp_path)!r}))\n"
+        "with hook.reading() as seen:\n"
+        "    pickle.loads(b'cos\\nsystem\\n(S\\'true\\'\\ntR.'); open('/etc/hosts').close(); eval('1')\n"
+        "print([one.split()[0] for one in seen])"
     )
+    said = _said(watched)
+    for event in ("pickle.find_class", "os.system", "open", "compile", "exec"):
+        assert f"'{event}'" in said
+
+
+def test_the_hook_sees_what_children_do(tmp_path: Path) -> None:
+    watched = (
+        "import os; from pathlib import Path; from tests.fuzz.sealed import Hook\n"
+        f"hook = Hook(Path({str(tmp_path)!r}))\n"
+        "with hook.working() as seen:\n"
+        "    child = os.fork()\n"
+        "    if not child: open('/etc/hosts').close(); os._exit(0)\n"
+        "    os.waitpid(child, 0)\n"
+        "print(seen)"
+    )
+    assert "/etc/hosts" in _said(watched)
+
+
+def _said(watched: str) -> str:
+    """Gives what a process says that runs this."""
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     said = subprocess.run(
         [sys.executable, "-c", watched], env=environment, capture_output=True, text=True, check=True, timeout=60
     )
-    for event in ("pickle.find_class", "os.system", "open", "compile", "exec"):
-        assert f"'{event}'" in said.stdout
+    return said.stdout

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast.core.capsule import read
 from holdfast.engine.capsules import file_name, pack
+from holdfast.pipelines import rag
 from holdfast.stores import open_store
+from holdfast.stores.protocol import Store
 from holdfast.stores.sqlite import SqliteStore
 from tests.fuzz.inputs import json, names, nested, room
 from tests.fuzz.target import takes, takes_bytes
@@ -31,6 +33,25 @@ def genuine() -> bytes:
         holdfast.drain(pipeline, store, threads=1)
         into = BytesIO()
         pack(store, store.find("k")[0].id, into)
+        return into.getvalue()
+
+
+DOCUMENTS = "documents"
+
+
+def library(store: Store) -> rag.Library:
+    """Opens document search as people do, with an embedder that needs no model and networks that need no guard."""
+    return rag.Library(store, DOCUMENTS, settings=rag.Settings(embedder="hash:64"), allow_private=True)
+
+
+@cache
+def genuine_of_document_search() -> bytes:
+    """A capsule of a file that nobody read yet."""
+    with closing(_fresh(room() / "documents.db")) as store:
+        payload = {"location": "/letters/a.txt", "name": "a.txt"}
+        holdfast.submit(library(store).pipeline, store, batch="/letters", documents=[("a.txt", payload)])
+        into = BytesIO()
+        pack(store, store.find("a.txt")[0].id, into)
         return into.getvalue()
 
 
