@@ -26,6 +26,7 @@ from holdfast.cli.plan import plan
 from holdfast.cli.reconcile import reconcile
 from holdfast.cli.review import review
 from holdfast.cli.run import run
+from holdfast.cli.saying import say_lines
 from holdfast.cli.seal import seal
 from holdfast.cli.show import show
 from holdfast.cli.status import status
@@ -66,7 +67,7 @@ class App(click.Group):
 
 def _show_where(asked: Asked) -> None:
     if asked.debug:
-        click.echo(traceback.format_exc(), err=True, nl=False)
+        say_lines(traceback.format_exc(), err=True, nl=False)
 
 
 @click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"]})

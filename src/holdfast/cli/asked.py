@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from holdfast.cli.saying import plain_lines
 from holdfast.core.commands import pasteable
 
 FINE = 0
@@ -35,6 +36,10 @@ class Trouble(click.ClickException):
     def __init__(self, message: str, *, code: int = USAGE) -> None:
         super().__init__(message)
         self.exit_code = code  # type: ignore[misc]  # click says once for all; ours differ
+
+    def format_message(self) -> str:
+        """Gives the words as a terminal may have them: names of documents and batches are among them."""
+        return plain_lines(self.message)
 
 
 class StoppedAtOnce(BaseException):

@@ -14,6 +14,7 @@ from typing import NoReturn
 import click
 
 from holdfast.cli.asked import INTERRUPTED, Asked
+from holdfast.cli.saying import say, say_lines
 from holdfast.core.errors import StoreError
 from holdfast.core.model import Worker
 from holdfast.engine.events import Enlisted, Event
@@ -57,15 +58,15 @@ class Roster:
 
 def say_how_to_go_on(asked: Asked) -> None:
     """Says that it was stopped at once, and which command goes on."""
-    click.echo(f"Stopped at once; what was committed is saved. Go on with:\n  {asked.same_command('run')}", err=True)
+    say_lines(f"Stopped at once; what was committed is saved. Go on with:\n  {asked.same_command('run')}", err=True)
 
 
 def end_at_once(asked: Asked) -> NoReturn:
     """Ends the process wherever its threads are, and says what becomes of the documents that it holds."""
     try:
         if sys.stdout.isatty():
-            click.echo(SHOW_CURSOR, nl=False)  # the display may have had no time to
-        click.echo(STILL_HELD, err=True)
+            click.echo(SHOW_CURSOR, nl=False)  # noqa: TID251 - the display may have had no time to
+        say(STILL_HELD, err=True)
         say_how_to_go_on(asked)
         sys.stdout.flush()
     finally:

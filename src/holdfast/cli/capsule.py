@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.chosen import the_one
+from holdfast.cli.saying import say, tell
 from holdfast.cli.stores import store_that_exists, store_that_lasts
 from holdfast.cli.who import signed
 from holdfast.cli.words import count, harmless
@@ -89,13 +89,11 @@ def _tell_packed(asked: Asked, head: Capsule, file: Path) -> None:
     size = file.stat().st_size
     if asked.json:
         said = {"file": str(file), "bytes": size, "pipeline": head.document.pipeline, "key": head.document.key}
-        click.echo(msgspec.json.encode(said))
+        tell(said)
         return
-    click.echo(
-        f"packed {harmless(head.document.key)} ({head.document.state}) into {harmless(str(file))}, {size:,} bytes"
-    )
+    say(f"packed {harmless(head.document.key)} ({head.document.state}) into {harmless(str(file))}, {size:,} bytes")
     elsewhere = pasteable(about(("capsule", "load"), str(file)), store=("--store", "sqlite:///capsule.db"))
-    click.echo(f"load it elsewhere: {elsewhere}")
+    say(f"load it elsewhere: {elsewhere}")
 
 
 @capsule.command()
@@ -121,11 +119,11 @@ def load(asked: Asked, *, file: Path, redrive: bool, who: str, reason: str) -> N
             store.redrive([document_id], who=who, reason=reason)
         (here,) = store.look([document_id])
     if asked.json:
-        click.echo(msgspec.json.encode(_facts(asked, loaded, here.state)))
+        tell(_facts(asked, loaded, here.state))
         return
     name, items = harmless(here.key), count(len(loaded.items), "item")
-    click.echo(f"loaded {name} of pipeline {here.pipeline}, {here.state}, with {items}")
-    click.echo(f"its story: {asked.command(*about(('show',), here.key))}")
+    say(f"loaded {name} of pipeline {here.pipeline}, {here.state}, with {items}")
+    say(f"its story: {asked.command(*about(('show',), here.key))}")
 
 
 def _read(file: Path) -> Capsule:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from holdfast.cli.asked import NOT_IN_ORDER, Asked, common
 from holdfast.cli.pipelines import load
 from holdfast.cli.plan import redo_command, told_stale
+from holdfast.cli.saying import say, say_lines, tell
 from holdfast.cli.stores import store_to_foresee
 from holdfast.core.errors import PlanRefused
 from holdfast.engine.forecast import Forecast, foresee
@@ -37,9 +37,9 @@ def check(context: click.Context, asked: Asked, *, pipeline: str) -> None:
 
 def _refuse(asked: Asked, pipeline: str, refused: PlanRefused) -> None:
     if asked.json:
-        click.echo(msgspec.json.encode({"pipeline": pipeline, "verdict": "refused", "message": str(refused)}))
+        tell({"pipeline": pipeline, "verdict": "refused", "message": str(refused)})
     else:
-        click.echo(f"refused: {refused}")
+        say_lines(f"refused: {refused}")
 
 
 def _accept(asked: Asked, forecast: Forecast, redo: str) -> None:
@@ -47,15 +47,15 @@ def _accept(asked: Asked, forecast: Forecast, redo: str) -> None:
     if asked.json:
         stale = [{"to": one.to, "why": one.why, "documents": one.documents} for one in forecast.stale]
         said = {"pipeline": forecast.pipeline, "verdict": "same" if same else "compatible", "known": forecast.known}
-        click.echo(msgspec.json.encode(said | {"changes": forecast.changes, "stale": stale}))
+        tell(said | {"changes": forecast.changes, "stale": stale})
         return
     if same:
-        click.echo(f"same: {forecast.pipeline} is in {asked.shown_store} as it is written now")
+        say(f"same: {forecast.pipeline} is in {asked.shown_store} as it is written now")
     elif not forecast.known:
-        click.echo(f"compatible: {asked.shown_store} does not know {forecast.pipeline} yet; everything is new")
+        say(f"compatible: {asked.shown_store} does not know {forecast.pipeline} yet; everything is new")
     else:
-        click.echo(f"compatible: the documents of {forecast.pipeline} in {asked.shown_store} can go on")
+        say(f"compatible: the documents of {forecast.pipeline} in {asked.shown_store} can go on")
     for change in forecast.changes:
-        click.echo(f"  {change}")
+        say(f"  {change}")
     for line in told_stale(forecast, redo):
-        click.echo(line)
+        say(line)

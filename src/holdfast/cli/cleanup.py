@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from holdfast.cli.asked import Asked, common
+from holdfast.cli.saying import say, say_lines, tell
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.who import named
 from holdfast.cli.words import count, one_line, span, table
@@ -78,9 +79,7 @@ def cleanup(
         now = store.now()
         kept = _kept_by_closing_steps(store, named, batch)
     if asked.json:
-        click.echo(
-            msgspec.json.encode({"dry_run": dry_run, **msgspec.to_builtins(report), "kept": [*map(_kept, kept)]})
-        )
+        tell({"dry_run": dry_run, **msgspec.to_builtins(report), "kept": [*map(_kept, kept)]})
     else:
         _tell(report, dry_run=dry_run)
         _tell_kept(asked, kept)
@@ -109,9 +108,9 @@ def _tell_kept(asked: Asked, kept: Sequence[Standing]) -> None:
         where = f"{last.pipeline.removesuffix(CLOSING)}/{last.batch}"
         why = f": {one_line(last.reason)}" if last.reason else ""
         at = f"{last.state} at {last.checkpoint.step}{why}"
-        click.echo(f"\n{where} is closed, and stays until its closing steps are over. They are {at}")
+        say_lines(f"\n{where} is closed, and stays until its closing steps are over. They are {at}")
         for words in ways_on(last):
-            click.echo(f"  {asked.command(*words)}")
+            say(f"  {asked.command(*words)}")
 
 
 def _tell(report: CleanupReport, *, dry_run: bool) -> None:
@@ -119,11 +118,11 @@ def _tell(report: CleanupReport, *, dry_run: bool) -> None:
     if report.batches:
         rows = [["batch", "", "documents", "items", "set aside", "journal lines"], *map(_row, report.batches)]
         for line in table(rows, right=range(2, 6)):
-            click.echo(line)
+            say(line)
     said = [count(report.documents, "document")]
     said += [count(report.blobs, "big value")] if report.blobs else []
     said += [count(report.workers, "worker")] if report.workers else []
-    click.echo(f"{', '.join(said)} {would}cleaned up.")
+    say(f"{', '.join(said)} {would}cleaned up.")
 
 
 def _row(one: CleanedBatch) -> list[str]:
@@ -133,11 +132,11 @@ def _row(one: CleanedBatch) -> list[str]:
 
 def _tell_stale(asked: Asked, stale: Sequence[Reconciliation], now: datetime) -> None:
     for found in stale:
-        click.echo()
+        say()
         moved = span((now - (found.moved_at or found.created_at)).total_seconds())
-        click.echo(f"{found.pipeline}/{found.batch} is {found.state}, and nothing has moved for {moved}.")
+        say(f"{found.pipeline}/{found.batch} is {found.state}, and nothing has moved for {moved}.")
         for why, *words in _ways_out(found):
-            click.echo(f"  {why:<28} {asked.command(*words)}")
+            say(f"  {why:<28} {asked.command(*words)}")
 
 
 def _ways_out(found: Reconciliation) -> list[tuple[str, ...]]:

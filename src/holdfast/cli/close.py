@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 import click
-import msgspec
 
 from holdfast.cli.asked import INTERRUPTED, NOT_IN_ORDER, TERMINATED, Asked, Trouble, common
 from holdfast.cli.at_once import Roster, end_at_once, ending_at_once
 from holdfast.cli.eyes import how_to_watch, watching
 from holdfast.cli.pipelines import Loaded, load
 from holdfast.cli.progress import SIGNALS
+from holdfast.cli.saying import say, tell
 from holdfast.cli.stores import store_that_exists
 from holdfast.cli.who import signed
 from holdfast.cli.words import count, one_line
@@ -91,7 +91,7 @@ def close(
         last = closing.closing_document(store, name, batch)
     if asked.json:
         said = {"report": report, "closing": _closing(last), "stopped_by": stop.reason}
-        click.echo(msgspec.json.encode(said))
+        tell(said)
     else:
         _tell(asked, report, last, stop, file=pipeline)
     if last is not None and last.state != "done":
@@ -153,25 +153,23 @@ def _tell(asked: Asked, report: BatchReport, last: Standing | None, stop: _Stop,
     said = [f"{counts.done:,} done"]
     said += [f"{counts.dead:,} dead, {counts.accepted:,} of them accepted"] if counts.dead else []
     said += [f"{counts.cancelled:,} cancelled"] if counts.cancelled else []
-    click.echo(
+    say(
         f"Batch {report.batch} of {report.pipeline} is closed by {report.closed_by}: "
         f"{count(report.expected, 'document')}, {', '.join(said)}."
     )
     if last is not None and last.state == "done":
-        click.echo("Its closing steps are done.")
+        say("Its closing steps are done.")
     elif last is not None and stop.reason:
         by = SIGNALS.get(stop.reason, stop.reason)
-        click.echo(
-            f"Its closing steps were stopped by {by}{_at(last)}; everything is saved. Run the same command again:"
-        )
-        click.echo(f"  {asked.same_command('close', report.pipeline, report.batch)}")
+        say(f"Its closing steps were stopped by {by}{_at(last)}; everything is saved. Run the same command again:")
+        say(f"  {asked.same_command('close', report.pipeline, report.batch)}")
     elif last is not None:
-        click.echo(f"Its closing steps are not done: {last.state}{_at(last)}: {one_line(last.reason)}")
+        say(f"Its closing steps are not done: {last.state}{_at(last)}: {one_line(last.reason)}")
         show: tuple[str, ...] = about(("show",), report.batch, options=("--pipeline", report.pipeline + CLOSING))
         for words in [show, *closing.ways_on(last, file=file)]:
-            click.echo(f"  {asked.command(*words)}")
+            say(f"  {asked.command(*words)}")
     filed = ("reconcile", report.pipeline, "--batch", report.batch, "--report", f"{report.batch}.html")
-    click.echo(f"A report to file: {asked.command(*filed)}")
+    say(f"A report to file: {asked.command(*filed)}")
 
 
 def _at(last: Standing) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 from msgspec.structs import asdict, replace
 
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.in_collection import MADE_BY
 from holdfast.cli.libraries import collection_in, collections_of
+from holdfast.cli.saying import say, styled, tell
 from holdfast.cli.stores import store_that_exists, store_that_lasts
 from holdfast.cli.words import count, harmless, table
 from holdfast.pipelines.rag.collections import Collection, Settings
@@ -72,7 +72,10 @@ def create(asked: Asked, /, *, name: str, **given: Any) -> None:
         if name in [one.name for one in collections_of(store)]:
             raise Trouble(f"there is a collection {name!r} already; change it with `holdfast collection configure`")
         made = Library(store, name, settings=_with(Settings(), given)).collection
-    click.echo(_as_json(made) if asked.json else f"Collection {name} is made: {_told(made.settings)}")
+    if asked.json:
+        tell(_facts(made))
+    else:
+        say(f"Collection {name} is made: {_told(made.settings)}")
 
 
 @collection.command()
@@ -89,7 +92,10 @@ def configure(asked: Asked, /, *, name: str, **given: Any) -> None:
         there = collection_in(store, name)
         changed = Library(store, name, settings=_with(there.settings, given)).collection
         documents = standing_of(store, name).documents
-    click.echo(_as_json(changed) if asked.json else f"Collection {name}: {_told(changed.settings)}")
+    if asked.json:
+        tell(_facts(changed))
+    else:
+        say(f"Collection {name}: {_told(changed.settings)}")
     if not asked.json and documents:
         _tell_searched(changed)
 
@@ -102,14 +108,14 @@ def list_(asked: Asked, /) -> None:
     with store_that_exists(asked, made_by=MADE_BY) as store:
         rows = [(one, standing_of(store, one.name)) for one in collections_of(store)]
     if asked.json:
-        click.echo(msgspec.json.encode([shown(*row) for row in rows]))
+        tell([shown(*row) for row in rows])
         return
     if not rows:
-        click.echo("There are no collections yet; `holdfast ingest FOLDER` makes one.")
+        say("There are no collections yet; `holdfast ingest FOLDER` makes one.")
         return
     cells = [(one.name, count(here.documents, "document"), _told(one.settings)) for one, here in rows]
     for line in table(cells, right=[1]):
-        click.echo(line)
+        say(line)
 
 
 @collection.command()
@@ -123,20 +129,20 @@ def show(asked: Asked, /, *, name: str) -> None:
         here = standing_of(store, name)
         made = counters_of(store, name)
     if asked.json:
-        click.echo(msgspec.json.encode(shown(there, here, made)))
+        tell(shown(there, here, made))
         return
-    click.echo(f"{click.style(name, bold=True)}: {_told(there.settings)}")
+    say(f"{styled(name, bold=True)}: {_told(there.settings)}")
     if here.documents:
         _tell_searched(there)
     for state, number in here.states.items():
         if number:
-            click.echo(f"  {state:<11} {number:,}")
+            say(f"  {state:<11} {number:,}")
     if made.pages_extracted:
         chunks = f"{count(made.chunks_created, 'chunk')} created"
         then = f"{made.chunks_embedded:,} embedded, {made.chunks_indexed:,} indexed"
-        click.echo(f"  {count(made.pages_extracted, 'page')} extracted, {chunks}, {then}")
+        say(f"  {count(made.pages_extracted, 'page')} extracted, {chunks}, {then}")
     for source, number in here.sources.items():
-        click.echo(f"  {count(number, 'document')} of {harmless(source)}")
+        say(f"  {count(number, 'document')} of {harmless(source)}")
 
 
 @collection.command()
@@ -152,7 +158,7 @@ def delete(asked: Asked, /, *, name: str, yes: bool) -> None:
         if not yes:
             click.confirm(f"Delete {name} with {count(here.documents, 'document')}?", abort=True, err=True)
         Library(store, name).delete()
-    click.echo("{}" if asked.json else f"Collection {name} is gone.")
+    say("{}" if asked.json else f"Collection {name} is gone.")
 
 
 @collection.command()
@@ -176,9 +182,9 @@ def forget(asked: Asked, /, *, name: str, source: str, yes: bool) -> None:
             click.confirm(f"Take {here} of {harmless(root)} out of {name}?", abort=True, err=True)
         gone = library.forget(root)
     if asked.json:
-        click.echo(msgspec.json.encode({"source": root, "documents": gone}))
+        tell({"source": root, "documents": gone})
         return
-    click.echo(f"{count(gone, 'document')} of {harmless(root)} left the collection {name}.")
+    say(f"{count(gone, 'document')} of {harmless(root)} left the collection {name}.")
 
 
 @collection.command()
@@ -193,13 +199,13 @@ def tidy(asked: Asked, /) -> None:
     with store_that_exists(asked) as store:
         done = tidy_up(store)
     if asked.json:
-        click.echo(msgspec.json.encode(done))
+        tell(done)
         return
     said = f"{count(done.vectors, 'vector')} and {count(done.documents, 'document')} that were left over are gone"
     swept = f"; points of {count(done.swept, 'document')} were put right" if done.swept else ""
-    click.echo(f"{said}{swept}.")
+    say(f"{said}{swept}.")
     for trouble in done.left:
-        click.echo(f"Left for another time: {trouble}")
+        say(f"Left for another time: {trouble}")
 
 
 def _with(settings: Settings, given: dict[str, Any]) -> Settings:
@@ -231,11 +237,11 @@ def _tell_searched(one: Collection) -> None:
     if one.searched is None:
         return
     if one.searched.embedder != one.settings.embedder:
-        click.echo(f"  searched with {one.searched.embedder} until `holdfast ingest` has made the new ones")
+        say(f"  searched with {one.searched.embedder} until `holdfast ingest` has made the new ones")
     else:
         where, to = one.searched.index, one.settings.index
-        click.echo(f"  searched in {where} until `holdfast ingest` has brought all vectors to {to}")
+        say(f"  searched in {where} until `holdfast ingest` has brought all vectors to {to}")
 
 
-def _as_json(one: Collection) -> bytes:
-    return msgspec.json.encode({"name": one.name, "settings": asdict(one.settings), "searched": searched(one)})
+def _facts(one: Collection) -> dict[str, Any]:
+    return {"name": one.name, "settings": asdict(one.settings), "searched": searched(one)}

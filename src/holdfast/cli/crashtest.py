@@ -13,6 +13,8 @@ import msgspec
 from holdfast.cli.asked import DEAD_LETTERS, FINE, Asked, Trouble, common
 from holdfast.cli.documents import named, offered
 from holdfast.cli.pipelines import Loaded, load
+from holdfast.cli.saying import say_lines, tell
+from holdfast.cli.words import harmless
 from holdfast.engine.api import Submittable
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def crashtest(
     from holdfast.testing.crash import crashtest as kill_everywhere
 
     loaded = load(pipeline)
-    with _telling(asked) as tell:
+    with _telling(asked) as draw:
         report = kill_everywhere(
             loaded.pipeline,
             list(_source(loaded, documents)),
@@ -55,9 +57,12 @@ def crashtest(
             prepare=loaded.prepare,
             points=points or None,
             ignore=ignore,
-            progress=tell,
+            progress=draw,
         )
-    click.echo(msgspec.json.encode({"passed": report.passed, **msgspec.to_builtins(report)}) if asked.json else report)
+    if asked.json:
+        tell({"passed": report.passed, **msgspec.to_builtins(report)})
+    else:
+        say_lines(report)
     raise click.exceptions.Exit(FINE if report.passed else DEAD_LETTERS)
 
 
@@ -85,8 +90,9 @@ def _telling(asked: Asked) -> Iterator[Callable[[Progress], object]]:
         yield lambda _: None
         return
 
-    def tell(progress: Progress) -> None:
-        click.echo(f"\r\033[K{progress.done} of {progress.total} kills: {progress.point}"[:100], err=True, nl=False)
+    def draw(progress: Progress) -> None:
+        said = f"{progress.done} of {progress.total} kills: {progress.point}"[:100]
+        click.echo(f"\r\033[K{harmless(said)}", err=True, nl=False)  # noqa: TID251 - it is drawn over itself
 
-    yield tell
-    click.echo("\r\033[K", err=True, nl=False)
+    yield draw
+    click.echo("\r\033[K", err=True, nl=False)  # noqa: TID251

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import click
-import msgspec
 
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.capsule import pack
 from holdfast.cli.chosen import Chosen, choosing, chosen, since, the_one
 from holdfast.cli.deciding import Verb, decide, named_and_reasoned, trying_out
+from holdfast.cli.saying import say, tell
 from holdfast.cli.stores import store_that_exists
 from holdfast.cli.story import Story
 from holdfast.cli.words import ago, count, harmless, one_line, table
@@ -63,7 +63,7 @@ def list_(asked: Asked, /, *, limit: int, **given: Any) -> None:
         total = len(letters) if given["keys"] else sum(documents.count() for documents in found)
         if asked.json:
             listed = [_listed(one, since(store, one)) for one in letters]
-            click.echo(msgspec.json.encode({"total": total, "dead_letters": listed}))
+            tell({"total": total, "dead_letters": listed})
         else:
             _tell(asked, store, letters, total)
 
@@ -98,10 +98,10 @@ def _listed(one: Standing, died_at: datetime) -> dict[str, Any]:
 
 def _tell(asked: Asked, store: Store, letters: list[Standing], total: int) -> None:
     if not letters:
-        click.echo("There are no dead letters.")
+        say("There are no dead letters.")
         return
     more = f", the newest {len(letters):,}" if total > len(letters) else ""
-    click.echo(f"{count(total, 'dead letter')}{more}:")
+    say(f"{count(total, 'dead letter')}{more}:")
     now = store.now()
     rows = [
         [
@@ -113,7 +113,7 @@ def _tell(asked: Asked, store: Store, letters: list[Standing], total: int) -> No
         for one in letters
     ]
     for line in table(rows, indent="  "):
-        click.echo(line)
+        say(line)
     newest = next((one for one in letters if not one.accepted_by), letters[0])
     here = where(store, newest)
     for word, command in (
@@ -121,7 +121,7 @@ def _tell(asked: Asked, store: Store, letters: list[Standing], total: int) -> No
         ("try again", about(("dead", "redrive"), newest.key, options=(*here, "--reason", "mended"))),
         ("accept", about(("dead", "accept"), newest.key, options=(*here, "--reason", "cannot be read"))),
     ):
-        click.echo(f"  {word + ':':10} {asked.command(*command)}")
+        say(f"  {word + ':':10} {asked.command(*command)}")
 
 
 def _why(one: Standing) -> str:

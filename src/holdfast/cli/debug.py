@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Any
 
 import click
-import msgspec
 
 from holdfast.cli.asked import DEAD_LETTERS, FINE, Asked, Trouble, common
 from holdfast.cli.chosen import the_one
 from holdfast.cli.pipelines import Loaded, load
+from holdfast.cli.saying import say, say_lines, tell
 from holdfast.cli.stores import store_that_exists
 from holdfast.cli.who import signed
 from holdfast.cli.words import harmless, one_line, place
@@ -74,7 +74,7 @@ class _Looking:
 
     def __call__(self, error: BaseException, trace: TracebackType | None) -> None:
         self.errors += 1
-        click.echo("".join(traceback.format_exception(type(error), error, trace)), err=True, nl=False)
+        say_lines("".join(traceback.format_exception(type(error), error, trace)), err=True, nl=False)
         if self._post_mortem and self.errors == 1:
             import pdb  # noqa: T100 - this is what was asked for
 
@@ -84,10 +84,10 @@ class _Looking:
 def _tell(asked: Asked, here: Standing, looking: _Looking) -> None:
     if asked.json:
         said: dict[str, Any] = {"key": here.key, "state": here.state, "step": here.checkpoint.step}
-        click.echo(msgspec.json.encode(said | {"reason": here.reason, "errors": looking.errors}))
+        tell(said | {"reason": here.reason, "errors": looking.errors})
     else:
         where = "" if here.state == "done" else f" {place(here.checkpoint, None)}"
         why = f": {one_line(here.reason)}" if here.reason else ""
-        click.echo(f"{harmless(here.key)} is {here.state}{where}{why}")
+        say(f"{harmless(here.key)} is {here.state}{where}{why}")
     failed = here.state == "dead" or (looking.errors and here.state != "done")
     raise click.exceptions.Exit(DEAD_LETTERS if failed else FINE)

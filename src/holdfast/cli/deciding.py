@@ -8,11 +8,11 @@ from time import monotonic
 from typing import Any, TypeVar
 
 import click
-import msgspec
 from msgspec import Struct
 
 from holdfast.cli.asked import Asked, Trouble
 from holdfast.cli.chosen import Chosen, Place
+from holdfast.cli.saying import say, tell
 from holdfast.cli.who import named, not_empty
 from holdfast.cli.words import count, span
 from holdfast.core.model import Plan
@@ -66,12 +66,12 @@ def decide(asked: Asked, documents: Chosen, act: Decide, verb: Verb, *, dry_run:
     seconds = monotonic() - began
     if asked.json:
         told = {"changed": changed, "left_alone": left.total(), "why": left, "seconds": round(seconds, 3)}
-        click.echo(msgspec.json.encode(told))
+        tell(told)
         return changed
     took = f" in {span(seconds)}" if seconds > 1 else ""
-    click.echo(f"{count(changed, 'document')} {verb.done}{took}.")
+    say(f"{count(changed, 'document')} {verb.done}{took}.")
     for why, many in left.items():
-        click.echo(f"{count(many, 'document')} left alone: {why}.")
+        say(f"{count(many, 'document')} left alone: {why}.")
     return changed
 
 
@@ -86,8 +86,8 @@ def _why_left(documents: Chosen, ids: list[int], verb: Verb) -> Counter[str]:
 def _tell_what_would_be(asked: Asked, documents: Chosen, verb: Verb) -> int:
     number, meant = documents.count_in(verb.places), documents.count()
     if asked.json:
-        click.echo(msgspec.json.encode({"would_change": number, "meant": meant}))
+        tell({"would_change": number, "meant": meant})
         return number
     others = f" {meant - number:,} would be left alone." if meant > number else ""
-    click.echo(f"{count(number, 'document')} would be {verb.done}; nothing was changed.{others}")
+    say(f"{count(number, 'document')} would be {verb.done}; nothing was changed.{others}")
     return number

@@ -11,6 +11,7 @@ from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.chosen import FILTERS, Chosen, Place, choosing, chosen, in_a_state
 from holdfast.cli.deciding import Verb, decide, named_and_reasoned, plan_of, trying_out
 from holdfast.cli.pipelines import load
+from holdfast.cli.saying import say
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.who import named, not_empty
 from holdfast.cli.words import count
@@ -94,7 +95,7 @@ def _tell_who_waits(asked: Asked, store: Store, pipeline: str, batch: str | None
     )
     if waiting and not asked.json:
         command = asked.command("review", "list", "--pipeline", pipeline)
-        click.echo(f"{count(waiting, 'document waits', 'documents wait')} for a decision: {command}")
+        say(f"{count(waiting, 'document waits', 'documents wait')} for a decision: {command}")
 
 
 @click.command()
@@ -173,11 +174,11 @@ def _rewind_stale(
         known_batch(store, known_pipeline(store, pipeline.name), batch)
     groups = stale_groups(store, pipeline, batch=batch)
     if not groups:
-        click.echo('{"changed":0}' if asked.json else f"Nothing of {pipeline.name} is out of date.")
+        say('{"changed":0}' if asked.json else f"Nothing of {pipeline.name} is out of date.")
         return
     plan = store.declare(pipeline.shape())
     for group in groups:
-        click.echo(f"{count(group.documents, 'document')}: {group.why}", err=asked.json)
+        say(f"{count(group.documents, 'document')}: {group.why}", err=asked.json)
         for one in group.counts:
             which: Which = {"plan": group.plan_id, "state": one.state, "step": one.step, "batch": batch}
             documents = Chosen(store, pipeline.name, which)

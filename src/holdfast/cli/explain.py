@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.chosen import the_one
+from holdfast.cli.saying import say_lines, tell
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.engine.explain import Explanation
 from holdfast.engine.explain import explain as explain_document
@@ -36,9 +36,9 @@ def explain(asked: Asked, *, document: str | None, pipeline: str | None, batch: 
         else:
             raise Trouble("say what to explain: a document's key, or --batch and the name of a batch")
         if asked.json:
-            click.echo(msgspec.json.encode({"sentences": told.sentences, **told.facts}))
+            tell({"sentences": told.sentences, **told.facts})
         else:
-            click.echo(told)
+            say_lines(told)
 
 
 def _is_a_pipeline(store: Store, word: str, batch: str) -> bool:

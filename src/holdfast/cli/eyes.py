@@ -10,6 +10,7 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
+from holdfast.cli.saying import say
 from holdfast.engine.events import Listener
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -115,10 +116,10 @@ def _logging(form: str, level: str) -> Iterator[Listener]:
     """Logs to stderr, what bodies log too, for the length of a block."""
     import logging
 
-    from holdfast.engine.logs import JsonFormatter, log_events
+    from holdfast.engine.logs import JsonFormatter, TextFormatter, log_events
 
     handler = logging.StreamHandler(_stderr())
-    handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(TEXT))
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter(TEXT))
     root = logging.getLogger()
     before = root.level
     root.addHandler(handler)
@@ -145,7 +146,7 @@ def _serving(host: str, port: int) -> Iterator[Listener]:
 
     meter = Meter()
     with serve(host, port, WorkerCollector(meter)) as bound:
-        click.echo(f"Metrics are served at http://{shown(host)}:{bound}/metrics", err=True)
+        say(f"Metrics are served at http://{shown(host)}:{bound}/metrics", err=True)
         yield meter
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
-import click
 from msgspec import Struct
 
+from holdfast.cli.saying import say
 from holdfast.cli.words import ago, count, moment, table
 from holdfast.core.model import Worker
 from holdfast.engine.hosts import is_gone
@@ -72,12 +72,12 @@ class Workers:
 
     def tell(self, now: datetime) -> None:
         """Tells it to a person."""
-        click.echo("workers:" if self.hands else "workers: none")
+        say("workers:" if self.hands else "workers: none")
         for line in table([one.row(now) for one in self.hands], indent="  "):
-            click.echo(line)
+            say(line)
         if self.gone:
             ended = _ended(sum(one.done for one in self.gone), sum(one.dead for one in self.gone))
-            click.echo(f"  gone in the last hour: {count(len(self.gone), 'worker')}, {ended}")
+            say(f"  gone in the last hour: {count(len(self.gone), 'worker')}, {ended}")
 
     def as_json(self) -> dict[str, Any]:
         """Gives it for programs."""

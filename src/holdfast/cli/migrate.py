@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from holdfast.cli.asked import Asked, common
+from holdfast.cli.saying import say, tell
 from holdfast.stores import migrate_store
 
 
@@ -16,8 +16,8 @@ def migrate(asked: Asked) -> None:
     """Brings the store's schema up to date. Stop the workers first; running it twice is safe."""
     numbers = migrate_store(asked.store)
     if asked.json:
-        click.echo(msgspec.json.encode({"store": asked.shown_store, "migrations": numbers}))
+        tell({"store": asked.shown_store, "migrations": numbers})
     elif numbers:
-        click.echo(f"{asked.shown_store}: ran migration {', '.join(map(str, numbers))}")
+        say(f"{asked.shown_store}: ran migration {', '.join(map(str, numbers))}")
     else:
-        click.echo(f"{asked.shown_store}: the schema is up to date")
+        say(f"{asked.shown_store}: the schema is up to date")

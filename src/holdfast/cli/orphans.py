@@ -7,11 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 import click
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.cli.asked import Asked, Trouble, common
+from holdfast.cli.saying import say, tell
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.who import named
 from holdfast.cli.words import count, harmless, one_line, place, span, table
@@ -81,13 +81,13 @@ def orphans(
             taken = resolve_orphans(store, found, strategy=strategy, who=who, reason=reason)
         younger = scan.younger(store, found)
         if asked.json:
-            click.echo(_as_json(found, younger, taken, strategy))
+            tell(_as_json(found, younger, taken, strategy))
             return
         if found:
             _tell(asked, store, scan, found)
             _tell_end(asked, scan, found, taken, strategy, dry_run=dry_run)
         else:
-            click.echo(f"No orphans older than {span(scan.grace.total_seconds())}.")
+            say(f"No orphans older than {span(scan.grace.total_seconds())}.")
         if younger:
             _tell_younger(asked, store, scan, younger)
 
@@ -138,7 +138,7 @@ def _tell_younger(asked: Asked, store: Store, scan: Scan, younger: Sequence[Orph
     since = store.now() - max(one.since for one in younger)
     patience = max((one for one in PATIENCE if one < since), default=SHORTEST)
     are = "1 is an orphan" if len(younger) == 1 else f"{len(younger):,} are orphans"
-    click.echo(f"{are} since less; to list: {replace(scan, grace=patience).command(asked)}")
+    say(f"{are} since less; to list: {replace(scan, grace=patience).command(asked)}")
 
 
 def _tell(asked: Asked, store: Store, scan: Scan, found: Sequence[Orphan]) -> None:
@@ -151,9 +151,9 @@ def _tell(asked: Asked, store: Store, scan: Scan, found: Sequence[Orphan]) -> No
         worker = f"{here.holder} ({'alive' if one.alive else 'silent'})"
         rows.append([harmless(where), place(here.checkpoint, shapes[here.pipeline]), worker, one_line(one.why)])
     for line in table(rows):
-        click.echo(line)
+        say(line)
     if len(found) > SHOWN:
-        click.echo(f"... and {len(found) - SHOWN:,} more: {scan.command(asked, '--json')}")
+        say(f"... and {len(found) - SHOWN:,} more: {scan.command(asked, '--json')}")
 
 
 def _tell_end(
@@ -169,21 +169,21 @@ def _tell_end(
         alive = sum(one.alive for one in found)
         held = f", {alive:,} of them held by workers that live" if alive else ""
         command = scan.command(asked, "--strategy", "requeue", *WHY)
-        click.echo(f"{count(len(found), 'orphan')}{held}. To let them wait again (or fail, or review): {command}")
+        say(f"{count(len(found), 'orphan')}{held}. To let them wait again (or fail, or review): {command}")
     elif dry_run:
-        click.echo(f"{count(len(found), 'orphan')} would be {BECOMES[strategy]}; nothing was done.")
+        say(f"{count(len(found), 'orphan')} would be {BECOMES[strategy]}; nothing was done.")
     else:
         are = "is" if len(taken) == 1 else "are"
-        click.echo(f"{len(taken):,} of {count(len(found), 'orphan')} {are} now {BECOMES[strategy]}.")
+        say(f"{len(taken):,} of {count(len(found), 'orphan')} {are} now {BECOMES[strategy]}.")
         if len(taken) < len(found):
-            click.echo(f"{len(found) - len(taken):,} moved, or were taken by others, meanwhile; they were left alone.")
+            say(f"{len(found) - len(taken):,} moved, or were taken by others, meanwhile; they were left alone.")
 
 
 def _as_json(
     found: Sequence[Orphan], younger: Sequence[Orphan], taken: Sequence[Standing], strategy: Strategy | None
-) -> bytes:
+) -> dict[str, Any]:
     now = {here.id: here.state for here in taken}
-    said: dict[str, Any] = {
+    return {
         "strategy": strategy,
         "resolved": len(taken),
         "younger": len(younger),
@@ -205,4 +205,3 @@ def _as_json(
             for one in found
         ],
     }
-    return msgspec.json.encode(said)

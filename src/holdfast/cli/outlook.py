@@ -7,12 +7,11 @@ from contextlib import closing, contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-import click
-import msgspec
 from msgspec.structs import asdict
 
 from holdfast.cli.asked import SOURCE_AWAY, Asked, Trouble
 from holdfast.cli.intake import AWAY, told_away
+from holdfast.cli.saying import say, styled, tell
 from holdfast.cli.stores import store_to_foresee
 from holdfast.cli.words import count, harmless, one_line, span
 from holdfast.engine.api import opened
@@ -48,10 +47,10 @@ def foretell(
         embedder = library.collection.settings.embedder
     cost = None if price is None else outlook.tokens / 1_000_000 * price
     if asked.json:
-        click.echo(msgspec.json.encode(asdict(outlook) | {"embedder": embedder, "cost": cost}))
+        tell(asdict(outlook) | {"embedder": embedder, "cost": cost})
         return
     for line in _told(outlook, embedder, cost):
-        click.echo(line)
+        say(line)
 
 
 @contextmanager
@@ -67,7 +66,7 @@ def _store(asked: Asked) -> Iterator[Store]:
 
 def _told(outlook: Outlook, embedder: str, cost: float | None) -> Iterator[str]:
     kinds = [f"{outlook.changes[kind]:,} {kind}" for kind in KINDS if outlook.changes.get(kind)]
-    yield f"{click.style(harmless(outlook.source), bold=True)}: {', '.join(kinds) or 'nothing there'}"
+    yield f"{styled(harmless(outlook.source), bold=True)}: {', '.join(kinds) or 'nothing there'}"
     if outlook.documents:
         read = count(outlook.documents - len(outlook.rejected), "file")
         yield f"  to read: {read} with about {count(outlook.pages, 'page')}"

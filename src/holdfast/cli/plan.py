@@ -13,6 +13,7 @@ from holdfast.cli.documents import is_source
 from holdfast.cli.in_collection import in_collection
 from holdfast.cli.looking import how_to_look
 from holdfast.cli.pipelines import NoPipeline, load
+from holdfast.cli.saying import say, styled, tell
 from holdfast.cli.stores import known_batch, store_to_foresee
 from holdfast.cli.words import count, moment, span, table
 from holdfast.core.stale import Stale
@@ -55,10 +56,10 @@ def plan(
         forecast = foresee(loaded.pipeline, store, batch=batch)
     redo = redo_command(asked, pipeline)
     if asked.json:
-        click.echo(_as_json(asked, forecast, redo))
+        tell(_as_json(asked, forecast, redo))
         return
     for line in _told(asked, forecast, redo):
-        click.echo(line)
+        say(line)
 
 
 def redo_command(asked: Asked, pipeline: str) -> str:
@@ -67,7 +68,7 @@ def redo_command(asked: Asked, pipeline: str) -> str:
 
 
 def _told(asked: Asked, forecast: Forecast, redo: str) -> Iterator[str]:
-    yield click.style(forecast.pipeline, bold=True) + f": {' → '.join(forecast.steps)}"
+    yield styled(forecast.pipeline, bold=True) + f": {' → '.join(forecast.steps)}"
     if not forecast.known:
         yield f"  {asked.shown_store} does not know it yet: everything is new, and begins at {forecast.steps[0]}."
         return
@@ -145,7 +146,7 @@ def _before(took: float | None) -> str:
     return "" if took is None else f" (bodies took {span(took)} for as many before)"
 
 
-def _as_json(asked: Asked, forecast: Forecast, redo: str) -> bytes:
+def _as_json(asked: Asked, forecast: Forecast, redo: str) -> dict[str, Any]:
     stale = [msgspec.structs.asdict(one) | {"documents": one.documents} for one in forecast.stale]
     said = msgspec.structs.asdict(forecast) | {"stale": stale, "store": asked.shown_store}
-    return msgspec.json.encode(said | {"redo": redo if stale else None})
+    return said | {"redo": redo if stale else None}

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, Protocol, Self, TextIO
 
-import click
 import msgspec
 
 from holdfast.cli.asked import Asked
 from holdfast.cli.counts import Counts, Failed
+from holdfast.cli.saying import say, tell
 from holdfast.cli.words import count, harmless, one_line, rate, span
 from holdfast.core.errors import StoreError
 from holdfast.engine.budget import Budget
@@ -48,13 +48,13 @@ class Lines:
 
     def picture(self, counts: Counts) -> None:
         if counts.total or counts.submitted:
-            click.echo(in_a_line(counts) if counts.total else _submitting(counts))
+            say(in_a_line(counts) if counts.total else _submitting(counts))
 
     def failure(self, failed: Failed) -> None:
-        click.echo(_worded(failed))
+        say(_worded(failed))
 
     def say(self, text: str) -> None:
-        click.echo(harmless(text))
+        say(harmless(text))
 
     def close(self) -> None:
         return
@@ -79,7 +79,7 @@ class JsonLines:
 
     def tell(self, event: str, **more: Any) -> None:
         """Writes one line."""
-        click.echo(msgspec.json.encode({"event": event, **more}), file=self._out)
+        tell({"event": event, **more}, file=self._out)
 
     def close(self) -> None:
         return

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.cli.asked import NOT_IN_ORDER, Asked, Trouble, common
 from holdfast.cli.balance import balances, in_order, numbers
+from holdfast.cli.saying import say, tell
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.words import count, moment, one_line, table
 from holdfast.core.batches import BatchReport, Reconciliation
@@ -54,12 +55,12 @@ def reconcile(asked: Asked, *, pipeline: str, batch: str | None, report: Path | 
         journal = store.batch_journal(pipeline, batch) if batch else []
     if asked.json:
         said = _as_json(pipeline, batches, missing)
-        click.echo(msgspec.json.encode(said | {"journal": _lines(journal)} if batch else said))
+        tell(said | {"journal": _lines(journal)} if batch else said)
     else:
         _tell(pipeline, batches, missing, shape)
         _tell_journal(journal)
         if report is not None:
-            click.echo(f"The report is in {report}.")
+            say(f"The report is in {report}.")
     if missing:
         raise click.exceptions.Exit(NOT_IN_ORDER)
 
@@ -99,11 +100,11 @@ def _as_json(pipeline: str, batches: Sequence[Reconciliation], missing: dict[str
 
 def _tell(pipeline: str, batches: Sequence[Reconciliation], missing: dict[str, list[str]], shape: Shape | None) -> None:
     if not batches:
-        click.echo(f"{pipeline} has no documents yet.")
+        say(f"{pipeline} has no documents yet.")
         return
-    click.secho(pipeline, bold=True)
+    say(pipeline, bold=True)
     for line in balances((one.batch, one.state, one) for one in batches):
-        click.echo(line)
+        say(line)
     for one in batches:
         _tell_orphaned(one)
         _tell_steps(one, shape)
@@ -112,18 +113,18 @@ def _tell(pipeline: str, batches: Sequence[Reconciliation], missing: dict[str, l
 
 def _tell_orphaned(one: Reconciliation) -> None:
     if one.orphaned:
-        click.secho(f"  {one.batch}: of the {one.running:,} running, {one.orphaned:,} orphaned", fg="yellow")
+        say(f"  {one.batch}: of the {one.running:,} running, {one.orphaned:,} orphaned", fg="yellow")
 
 
 def _tell_journal(journal: Sequence[Entry]) -> None:
     """Who did what to the batch itself, when and why."""
     if not journal:
         return
-    click.echo()
-    click.secho("  journal", bold=True)
+    say()
+    say("  journal", bold=True)
     rows = [[moment(entry.at), entry.verb, f"by {entry.who}", _why(entry)] for entry in journal]
     for line in table(rows, indent="    "):
-        click.echo(line)
+        say(line)
 
 
 def _why(entry: Entry) -> str:
@@ -144,20 +145,20 @@ def _tell_steps(one: Reconciliation, shape: Shape | None) -> None:
         return
     steps = in_order(one.steps, shape.names if shape else ())
     rows = [[one.batch, "at step", *words], *[["", step, *numbers(one.steps[step], words)] for step in steps]]
-    click.echo()
+    say()
     for line in table(rows, indent="  ", right=range(2, len(words) + 2)):
-        click.echo(line)
+        say(line)
 
 
 def _tell_missing(one: Reconciliation, missing: list[str] | None) -> None:
     if missing is None:
         return
-    click.echo()
+    say()
     if not missing:
-        click.secho(f"  {one.batch}: {one.found - one.expected:,} more than were ever submitted", fg="red")
+        say(f"  {one.batch}: {one.found - one.expected:,} more than were ever submitted", fg="red")
         return
-    click.secho(f"  {one.batch}: {count(len(missing), 'document')} missing, deleted by nobody we know:", fg="red")
+    say(f"  {one.batch}: {count(len(missing), 'document')} missing, deleted by nobody we know:", fg="red")
     for key in missing[:NAMED]:
-        click.echo(f"    {key}")
+        say(f"    {key}")
     if len(missing) > NAMED:
-        click.echo(f"    and {len(missing) - NAMED:,} more: --json and --report name them")
+        say(f"    and {len(missing) - NAMED:,} more: --json and --report name them")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import click
 
 from holdfast.cli.app import app
+from holdfast.cli.saying import say_lines
 
 WIDTH = 100
 
@@ -45,4 +46,4 @@ def _page(title: str, command: click.Command, context: click.Context) -> Iterato
 
 
 if __name__ == "__main__":
-    click.echo(markdown(), nl=False)
+    say_lines(markdown(), nl=False)

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.chosen import since, the_one
 from holdfast.cli.deciding import named_and_reasoned, plan_of
+from holdfast.cli.saying import say, tell
 from holdfast.cli.stores import known_pipeline, store_that_exists
 from holdfast.cli.words import ago, count, harmless, one_line, table
 from holdfast.core.codec import encode_json
@@ -46,9 +47,7 @@ def list_(asked: Asked, *, pipeline: str | None, batch: str | None, gate: str | 
         waiting = [one for one in here if one.error != ON_HOLD]
         total = sum(store.count(name, **paused) - store.count(name, **on_hold) for name in names)
         if asked.json:
-            click.echo(
-                msgspec.json.encode({"total": total, "documents": [_listed(one, since(store, one)) for one in waiting]})
-            )
+            tell({"total": total, "documents": [_listed(one, since(store, one)) for one in waiting]})
         else:
             _tell(asked, store, waiting, total)
 
@@ -77,10 +76,10 @@ def _listed(one: Standing, parked_at: datetime) -> dict[str, Any]:
 
 def _tell(asked: Asked, store: Store, waiting: list[Standing], total: int) -> None:
     if not waiting:
-        click.echo("Nothing waits for a decision.")
+        say("Nothing waits for a decision.")
         return
     more = f", the last moved {len(waiting):,}" if total > len(waiting) else ""
-    click.echo(f"{count(total, 'document waits', 'documents wait')} for a decision{more}:")
+    say(f"{count(total, 'document waits', 'documents wait')} for a decision{more}:")
     now = store.now()
     rows = [
         [
@@ -93,10 +92,10 @@ def _tell(asked: Asked, store: Store, waiting: list[Standing], total: int) -> No
         for one in waiting
     ]
     for line in table(rows, indent="  "):
-        click.echo(line)
+        say(line)
     first, here = waiting[0], where(store, waiting[0])
-    click.echo(f"  look: {asked.command(*about(('show',), first.key, options=(*here, '--items')))}")
-    click.echo(f"  decide: {asked.command(*_decision(first, here))}")
+    say(f"  look: {asked.command(*about(('show',), first.key, options=(*here, '--items')))}")
+    say(f"  decide: {asked.command(*_decision(first, here))}")
 
 
 def _decision(first: Standing, here: tuple[str, ...]) -> tuple[str, ...]:
@@ -191,7 +190,7 @@ def _tell_decision(asked: Asked, store: Store, here: Standing, done: str, change
     now = store.standing(here.pipeline, here.batch, here.key)
     if asked.json:
         said = {"key": here.key, "decision": done, "state": now.state, "step": now.checkpoint.step}
-        click.echo(msgspec.json.encode(said))
+        tell(said)
     else:
         to = f" at {now.checkpoint.step}" if now.checkpoint.step else ""
-        click.echo(f"{here.key} is {done} at {here.checkpoint.step}; it is {now.state}{to} now.")
+        say(f"{here.key} is {done} at {here.checkpoint.step}; it is {now.state}{to} now.")

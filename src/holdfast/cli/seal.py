@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from holdfast.cli.asked import Asked, common
+from holdfast.cli.saying import say, tell
 from holdfast.cli.stores import known_pipeline, store_that_exists
 from holdfast.cli.who import signed
 
@@ -26,8 +26,8 @@ def seal(asked: Asked, *, pipeline: str, batch: str, who: str, reason: str) -> N
         is_new = store.seal(pipeline, batch, who=who, reason=reason)
         (found,) = store.census(pipeline, batch)
     if asked.json:
-        click.echo(msgspec.json.encode({"pipeline": pipeline, "batch": batch, "state": found.state, "new": is_new}))
+        tell({"pipeline": pipeline, "batch": batch, "state": found.state, "new": is_new})
     elif is_new:
-        click.echo(f"Batch {batch} of {pipeline} is sealed with {found.expected:,} documents.")
+        say(f"Batch {batch} of {pipeline} is sealed with {found.expected:,} documents.")
     else:
-        click.echo(f"Batch {batch} of {pipeline} is {found.state} already.")
+        say(f"Batch {batch} of {pipeline} is {found.state} already.")

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 import click
-import msgspec
 
 from holdfast.cli.asked import Asked, Trouble, common
 from holdfast.cli.in_collection import MADE_BY, in_collection
 from holdfast.cli.libraries import collection_in
 from holdfast.cli.pairs import pairs_of
+from holdfast.cli.saying import say, styled, tell
 from holdfast.cli.stores import store_that_exists
 from holdfast.cli.words import harmless
 from holdfast.pipelines.rag.collections import kinds_in
@@ -67,15 +67,15 @@ def search(
         found = library.search(" ".join(question), where, limit=limit, each=each, by=by)
         empty = not found and not standing_of(store, collection).documents
     if asked.json:
-        click.echo(msgspec.json.encode({"question": " ".join(question), "found": found}))
+        tell({"question": " ".join(question), "found": found})
         return
     if not found:
         other = where.kind and where.kind not in there
         why = f": {_none_of(where.kind, collection, there)}" if other else ""
-        click.echo(f"Nothing was found{f': {collection} has no documents yet' if empty else why}.")
+        say(f"Nothing was found{f': {collection} has no documents yet' if empty else why}.")
     for place, one in enumerate(found, 1):
-        click.echo(f"{place:2}. {click.style(harmless(one.key), bold=True)}{_place(one)}")
-        click.echo(f"    {highlighted(one)}")
+        say(f"{place:2}. {styled(harmless(one.key), bold=True)}{_place(one)}")
+        say(f"    {highlighted(one)}")
 
 
 def _types(store: Store, collection: str) -> list[str]:
@@ -96,7 +96,7 @@ def _none_of(kind: str | None, collection: str, there: Sequence[str]) -> str:
 def _place(found: Found) -> str:
     page = f", page {found.page}" if found.kind in ("pdf", "pptx", "xlsx", "tiff") or found.page > 1 else ""
     title = f"  {harmless(found.title)}" if found.title and found.title not in found.key else ""
-    return page + click.style(title, dim=True)
+    return page + styled(title, dim=True)
 
 
 def highlighted(found: Found) -> str:
@@ -105,6 +105,6 @@ def highlighted(found: Found) -> str:
     at = 0
     snippet = harmless(found.snippet)
     for start, end in found.marks:
-        parts += [snippet[at:start], click.style(snippet[start:end], fg="yellow", bold=True)]
+        parts += [snippet[at:start], styled(snippet[start:end], fg="yellow", bold=True)]
         at = end
     return "".join([*parts, snippet[at:]]).strip()

@@ -10,6 +10,7 @@ import click
 from holdfast.cli.asked import INTERRUPTED, TERMINATED, Asked, Trouble, common
 from holdfast.cli.eyes import LOOPBACK, shown
 from holdfast.cli.in_collection import MADE_BY
+from holdfast.cli.saying import say
 from holdfast.cli.stores import store_that_exists
 from holdfast.engine.budget import Budget, stopping_on_signals
 
@@ -49,9 +50,9 @@ def serve(asked: Asked, /, *, host: str, port: int) -> None:
         names = names_of(host)
         with serving(search_app(shelves, names=names), host, port) as served:
             budget.on_stop = served.over.set
-            click.echo(f"Search is served at http://{shown(host)}:{served.port}/; Ctrl-C ends it.", err=True)
+            say(f"Search is served at http://{shown(host)}:{served.port}/; Ctrl-C ends it.", err=True)
             if names is None:
-                click.echo("Anybody who reaches this address can read what the documents say.", err=True)
+                say("Anybody who reaches this address can read what the documents say.", err=True)
             served.over.wait()
     if not budget.reason:
         raise Trouble("the server ended by itself; what it logged says why")

@@ -13,6 +13,7 @@ from holdfast.cli.asked import Asked, common
 from holdfast.cli.balance import balances, in_order
 from holdfast.cli.chosen import since
 from holdfast.cli.hands import Workers
+from holdfast.cli.saying import say, styled, tell
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.words import ago, count, harmless, one_line, short
 from holdfast.core.batches import CLOSING
@@ -44,7 +45,7 @@ def status(asked: Asked, *, pipeline: str | None, batch: str | None) -> None:
         found = [Overview(store, name, batch) for name in names]
         workers = Workers(store)
         if asked.json:
-            click.echo(_as_json(asked, found, workers))
+            tell(_as_json(asked, found, workers))
         else:
             _tell(asked, found, workers, store.now())
 
@@ -73,12 +74,12 @@ class Overview:
     def tell(self, asked: Asked, now: datetime) -> None:
         """Tells it to a person."""
         steps = f": {' → '.join(self.shape.names)}" if self.shape else ""
-        click.echo(click.style(self.pipeline, bold=True) + steps)
+        say(styled(self.pipeline, bold=True) + steps)
         if not self.batches:
-            click.echo("  no documents yet")
+            say("  no documents yet")
             return
         for line in balances((one.name, one.state, one.balance) for one in self.batches):
-            click.echo(line)
+            say(line)
         for one in self.batches:
             self._tell_steps(one)
             self._tell_closing(asked, one)
@@ -89,11 +90,11 @@ class Overview:
         if not one.at_step:
             return
         steps = in_order(one.at_step, self.shape.names if self.shape else ())
-        click.echo(f"  {harmless(one.name)}, at steps: " + ", ".join(f"{step} {one.at_step[step]:,}" for step in steps))
+        say(f"  {harmless(one.name)}, at steps: " + ", ".join(f"{step} {one.at_step[step]:,}" for step in steps))
 
     def _tell_paces(self) -> None:
         if said := [f"{step} {short(average)}" for step, average in self.averages().items()]:
-            click.echo("  bodies take, for a document: " + ", ".join(said))
+            say("  bodies take, for a document: " + ", ".join(said))
 
     def averages(self) -> dict[str, float]:
         """Gives the seconds that the bodies of a step took for a document, on average, in the order of the steps."""
@@ -105,22 +106,22 @@ class Overview:
         if (last := self.closing.get(one.name)) is None:
             return
         why = f": {one_line(last.reason, 160)}" if last.reason else ""
-        click.echo(f"  {one.name} is closed, its closing steps are {last.state} at {last.checkpoint.step}{why}")
+        say(f"  {one.name} is closed, its closing steps are {last.state} at {last.checkpoint.step}{why}")
         for words in ways_on(last):
-            click.echo(f"    go on: {asked.command(*words)}")
+            say(f"    go on: {asked.command(*words)}")
 
     def _tell_dead(self, asked: Asked, now: datetime) -> None:
         if not self.dead:
             return
         total = sum(one.balance.dead for one in self.batches)
         more = f", the newest {NEWEST}" if total > NEWEST else ""
-        click.secho(f"  {count(total, 'dead letter')}{more}:", fg="red")
+        say(f"  {count(total, 'dead letter')}{more}:", fg="red")
         for one, died_at in zip(self.dead, self.died, strict=True):
             where = f"{one.batch}/{one.key}" if len(self.batches) > 1 else one.key
             died = ago(min(died_at, now), now)
-            click.echo(f"    {harmless(where)} at {one.checkpoint.step}, {died}: {one_line(one.reason, 160)}")
+            say(f"    {harmless(where)} at {one.checkpoint.step}, {died}: {one_line(one.reason, 160)}")
         show = about(("show",), self.dead[0].key, options=self.where)
-        click.echo(f"    the whole story: {asked.command(*show)}")
+        say(f"    the whole story: {asked.command(*show)}")
 
 
 def _closing(store: Store, pipeline: str, batches: Sequence[Batch]) -> dict[str, Standing]:
@@ -133,15 +134,15 @@ def _closing(store: Store, pipeline: str, batches: Sequence[Batch]) -> dict[str,
 
 def _tell(asked: Asked, found: Sequence[Overview], workers: Workers, now: datetime) -> None:
     if not found:
-        click.echo(f"{asked.shown_store} has no pipelines yet.")
+        say(f"{asked.shown_store} has no pipelines yet.")
     for overview in found:
         overview.tell(asked, now)
-        click.echo()
+        say()
     workers.tell(now)
 
 
-def _as_json(asked: Asked, found: Sequence[Overview], workers: Workers) -> bytes:
-    said: dict[str, Any] = {
+def _as_json(asked: Asked, found: Sequence[Overview], workers: Workers) -> dict[str, Any]:
+    return {
         "store": asked.shown_store,
         "pipelines": [
             {
@@ -167,7 +168,6 @@ def _as_json(asked: Asked, found: Sequence[Overview], workers: Workers) -> bytes
         ],
         **workers.as_json(),
     }
-    return msgspec.json.encode(said)
 
 
 def _batch(batch: Batch, closing: Standing | None) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
-import click
-
 from holdfast.cli.asked import DEFAULT_STORE, STORE_TROUBLE, Asked, Trouble, shown
+from holdfast.cli.saying import say
 from holdfast.engine.api import opened
 from holdfast.stores import database_file, is_fresh
 from holdfast.stores.protocol import Store
@@ -104,7 +103,7 @@ def batch_to_wait_for(store: Store, pipeline: str, name: str) -> None:
     try:
         batch_to_drain(store, pipeline, name)
     except Trouble as trouble:
-        click.echo(f"Waiting for a batch that is yet to come: {trouble.message}", err=True)
+        say(f"Waiting for a batch that is yet to come: {trouble.message}", err=True)
 
 
 def _perhaps(name: str, known: list[str]) -> str:

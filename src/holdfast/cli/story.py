@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import click
 import msgspec
 
 from holdfast.cli.asked import Asked
+from holdfast.cli.saying import say, say_lines, styled, tell
 from holdfast.cli.words import ago, count, harmless, inside, moment, one_line, place, table
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.model import WHOLE, Aside, Entry, Output, Standing
@@ -33,7 +33,7 @@ class Story:
     def told(self, asked: Asked, *, items: bool) -> None:
         """Tells it as it was asked for."""
         if asked.json:
-            click.echo(self.as_json(items=items))
+            tell(self.as_json(items=items))
             return
         self.tell()
         if items:
@@ -42,11 +42,9 @@ class Story:
     def tell(self) -> None:
         """Tells it to a person."""
         here = self.here
-        click.echo(
-            f"{click.style(harmless(here.key), bold=True)}  in batch {harmless(here.batch)} of pipeline {here.pipeline}"
-        )
+        say(f"{styled(harmless(here.key), bold=True)}  in batch {harmless(here.batch)} of pipeline {here.pipeline}")
         for line in table(self._facts(), indent="  "):
-            click.echo(line)
+            say(line)
         self._tell_outputs()
         self._tell_asides()
         self._tell_journal()
@@ -54,10 +52,10 @@ class Story:
 
     def tell_items(self) -> None:
         """Prints every kept item, whole."""
-        click.secho("items", bold=True)
+        say("items", bold=True)
         for step, position, kept in self._store.items(self.here.id):
             where = step if position == WHOLE else f"{step}[{position}]"
-            click.echo(f"  {where}  {_printed(kept)}")
+            say(f"  {where}  {_printed(kept)}")
 
     def _facts(self) -> list[list[str]]:
         here = self.here
@@ -83,7 +81,7 @@ class Story:
         ]
 
     def _state(self) -> str:
-        return click.style(self.here.state, fg=STYLES.get(self.here.state), bold=True)
+        return styled(self.here.state, fg=STYLES.get(self.here.state), bold=True)
 
     def place(self) -> str:
         """Says where the checkpoint is."""
@@ -101,30 +99,30 @@ class Story:
     def _tell_outputs(self) -> None:
         if not self.outputs:
             cleaned = self.here.cleaned_at
-            click.echo(f"kept: nothing any more, cleaned up at {moment(cleaned)}" if cleaned else "kept: nothing yet")
+            say(f"kept: nothing any more, cleaned up at {moment(cleaned)}" if cleaned else "kept: nothing yet")
             return
-        click.secho("kept", bold=True)
+        say("kept", bold=True)
         rows = []
         for one in self.outputs:
             aside = f"{one.aside:,} set aside" if one.aside else ""
             rows.append([one.step, count(one.items, "item"), aside, _when(one)])
         for line in table(rows, indent="  ", right=(1,)):
-            click.echo(line)
+            say(line)
 
     def _tell_asides(self) -> None:
         if not self.asides:
             return
-        click.secho("set aside", bold=True)
+        say("set aside", bold=True)
         for step, aside in self.asides:
             said = one_line(str(aside.error), 300)
-            click.echo(f"  {step}, item {aside.position:,}, after {count(aside.tries, 'try', 'tries')}: {said}")
+            say(f"  {step}, item {aside.position:,}, after {count(aside.tries, 'try', 'tries')}: {said}")
 
     def _tell_journal(self) -> None:
         if not self.journal:
             return
-        click.secho("journal", bold=True)
+        say("journal", bold=True)
         for entry in self.journal:
-            click.echo(f"  {moment(entry.at)}  {entry.verb:8}  {self._at(entry)}{_why(entry)}  (by {entry.who})")
+            say(f"  {moment(entry.at)}  {entry.verb:8}  {self._at(entry)}{_why(entry)}  (by {entry.who})")
 
     def _at(self, entry: Entry) -> str:
         if entry.verb == "rewind" and isinstance(entry.detail, dict):
@@ -142,10 +140,10 @@ class Story:
 
     def _tell_traceback(self) -> None:
         if trace := last_traceback(self.journal, self.asides):
-            click.secho("the last failure", bold=True)
-            click.echo(textwrap.indent(trace.rstrip(), "  "))
+            say("the last failure", bold=True)
+            say_lines(textwrap.indent(trace.rstrip(), "  "))
 
-    def as_json(self, *, items: bool) -> bytes:
+    def as_json(self, *, items: bool) -> dict[str, Any]:
         """Gives it for programs."""
         said: dict[str, Any] = msgspec.structs.asdict(self.here) | {
             "place": self.place(),
@@ -159,7 +157,7 @@ class Story:
                 {"step": step, "position": position, "value": _plain(kept)}
                 for step, position, kept in self._store.items(self.here.id)
             ]
-        return msgspec.json.encode(said)
+        return said
 
 
 def last_traceback(journal: Sequence[Entry], asides: Sequence[tuple[str, Aside]] = ()) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.documents import named, own_files
 from holdfast.cli.pipelines import load
+from holdfast.cli.saying import say, tell
 from holdfast.cli.stores import store_that_lasts
 from holdfast.cli.working import going_on_later, prepared, words_of
 from holdfast.engine import api
@@ -30,4 +30,7 @@ def submit(asked: Asked, *, pipeline: str, documents: tuple[str, ...], batch: st
         prepared(loaded, store)
         source = named(documents, leaving_out=own_files(asked.store, loaded))
         receipt = api.submit(loaded.pipeline, store, batch=batch, documents=source, priority=priority)
-    click.echo(msgspec.json.encode(receipt) if asked.json else words_of(receipt))
+    if asked.json:
+        tell(receipt)
+    else:
+        say(words_of(receipt))

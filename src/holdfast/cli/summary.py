@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
 from msgspec.structs import asdict, replace
 
 from holdfast.cli.asked import DEAD_LETTERS, FINE, INTERRUPTED, SOURCE_AWAY, TERMINATED, Asked
 from holdfast.cli.progress import SIGNALS
+from holdfast.cli.saying import say
 from holdfast.cli.words import count, harmless, one_line, rate, span
 from holdfast.core.commands import about
 from holdfast.core.model import Balance, Receipt, Standing
@@ -72,21 +72,21 @@ class Summary:
         """Tells it to a person."""
         if not self.balance.expected:
             where = f"Batch {self.batch} of pipeline" if self.batch else "Pipeline"
-            click.echo(f"{where} {self.pipeline} has no documents yet; {self.begins}.")
+            say(f"{where} {self.pipeline} has no documents yet; {self.begins}.")
             self._tell_away()
             return
-        click.echo(self._what_was_done())
+        say(self._what_was_done())
         self._tell_dead_letters(asked)
         if self.balance.paused:
-            click.echo(f"{count(self.balance.paused, 'document')} paused: {self._list(asked, 'review')}")
+            say(f"{count(self.balance.paused, 'document')} paused: {self._list(asked, 'review')}")
         self._tell_away()
         if self.report.stopped_by:
             self._tell_how_to_go_on()
 
     def _tell_away(self) -> None:
         if self.away:
-            click.echo(f"{count(len(self.away), 'source')} could not be reached. Look again with the same command:")
-            click.echo(f"  {self.goes_on}")
+            say(f"{count(len(self.away), 'source')} could not be reached. Look again with the same command:")
+            say(f"  {self.goes_on}")
 
     def _what_was_done(self) -> str:
         report = self.report
@@ -110,13 +110,13 @@ class Summary:
         if not self.dead:
             return
         more = f", the newest {SHOWN}" if self.balance.dead > SHOWN else ""
-        click.secho(f"{count(self.balance.dead, 'dead letter')}{more}:", fg="red")
+        say(f"{count(self.balance.dead, 'dead letter')}{more}:", fg="red")
         for one in self.dead:
-            click.echo(f"  {harmless(one.key)} at {one.checkpoint.step}: {one_line(one.reason, 160)}")
-        click.echo(f"  why:      {asked.command(*about(('show',), self.dead[0].key, options=self.where))}")
-        click.echo(f"  them all: {self._list(asked, 'dead')}")
+            say(f"  {harmless(one.key)} at {one.checkpoint.step}: {one_line(one.reason, 160)}")
+        say(f"  why:      {asked.command(*about(('show',), self.dead[0].key, options=self.where))}")
+        say(f"  them all: {self._list(asked, 'dead')}")
         if self.retry:
-            click.echo(f"  again:    {self.retry}")
+            say(f"  again:    {self.retry}")
 
     def _list(self, asked: Asked, what: str) -> str:
         batch = ("--batch", self.batch) if self.batch else ()
@@ -127,7 +127,7 @@ class Summary:
         left = self.balance.waiting + self.balance.running
         why = f"Stopped by {by}" if by else f"Stopped: {self.report.stopped_by}"
         if not left:
-            click.echo(f"{why}.")
+            say(f"{why}.")
             return
-        click.echo(f"{why}; everything is saved, {count(left, 'document')} to go. Go on with the same command:")
-        click.echo(f"  {self.goes_on}")
+        say(f"{why}; everything is saved, {count(left, 'document')} to go. Go on with the same command:")
+        say(f"  {self.goes_on}")

@@ -6,10 +6,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from holdfast.cli.asked import DEAD_LETTERS, FINE, Asked, Trouble, common
 from holdfast.cli.pipelines import NoPipeline, load
+from holdfast.cli.saying import say, tell
 from holdfast.cli.stores import known_batch, known_pipeline, store_that_exists
 from holdfast.cli.who import named
 from holdfast.cli.words import count, harmless, one_line, span
@@ -89,7 +89,7 @@ def verify(
         }
         found = _verified(library, **which) if library else api.verify(verified, store, **which)
     if asked.json:
-        click.echo(msgspec.json.encode(found))
+        tell(found)
     else:
         goes_on = ("ingest", "--collection", pipeline) if library else ("run", pipeline)
         _tell(found, any(step.verify_body for step in verified.steps), asked.command(*goes_on))
@@ -128,7 +128,7 @@ def _verified(library: Library, **which: Any) -> Verification:
 
 def _tell(found: Verification, can_be_asked: object, goes_on: str) -> None:
     if not can_be_asked:
-        click.echo("no step has a verify, so nothing can be asked; add one with @step.verify")
+        say("no step has a verify, so nothing can be asked; add one with @step.verify")
         return
     asked_about = f"{count(found.documents, 'document')} asked about, {count(found.checks, 'check')}"
     said = f"{asked_about} in {span(found.seconds)}: {found.fine:,} fine"
@@ -139,14 +139,14 @@ def _tell(found: Verification, can_be_asked: object, goes_on: str) -> None:
         (found.errors, "could not be asked"),
     ):
         said += f", {number:,} {words}" if number else ""
-    click.echo(said)
+    say(said)
     if found.held:
-        click.echo(f"{count(found.held, 'document')} held by workers, which ask when they take them up")
+        say(f"{count(found.held, 'document')} held by workers, which ask when they take them up")
     if found.seed is not None:
-        click.echo(f"the same sample again: --seed {found.seed}")
+        say(f"the same sample again: --seed {found.seed}")
     for one in found.findings[:LISTED]:
-        click.echo(f"  {harmless(f'{one.batch}/{one.key}')} at {one.step}, {one.what}: {one_line(one.why, 160)}")
+        say(f"  {harmless(f'{one.batch}/{one.key}')} at {one.step}, {one.what}: {one_line(one.why, 160)}")
     if len(found.findings) > LISTED:
-        click.echo(f"  and {len(found.findings) - LISTED:,} more; --json lists them")
+        say(f"  and {len(found.findings) - LISTED:,} more; --json lists them")
     if found.rewound:
-        click.echo(f"do it anew: {goes_on}")
+        say(f"do it anew: {goes_on}")

@@ -55,6 +55,11 @@ def harmless(text: str) -> str:
     return OBEYED.sub("\ufffd", text)
 
 
+def spelled(written: str) -> str:
+    """Gives JSON in which all that a terminal would obey is spelled, as \\u009b: it says the same to programs."""
+    return OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
+
+
 def one_line(text: str, width: int = 200) -> str:
     """Gives text on one line, cut where it is too long, with nothing in it that a terminal would obey."""
     line = harmless(" ".join(text.split()))

@@ -14,7 +14,7 @@ from holdfast.core.model import Standing
 from holdfast.core.orphans import GRACE, last_progress
 from holdfast.core.retry import SUSPECT
 from holdfast.core.stale import differences
-from holdfast.core.words import ago, count, moment, one_line, place, span
+from holdfast.core.words import ago, count, harmless, moment, one_line, place, span
 from holdfast.engine.case import Case, Command, named, plain_command, workers_told
 from holdfast.engine.hosts import is_gone
 from holdfast.stores.protocol import Store
@@ -27,7 +27,7 @@ class Explanation(Struct, frozen=True):
     facts: dict[str, Any]
 
     def __str__(self) -> str:
-        return "\n".join(self.sentences)
+        return "\n".join(map(harmless, self.sentences))
 
 
 def explain(store: Store, document: Standing, *, command: Command = plain_command) -> Explanation:

@@ -35,6 +35,7 @@ import msgspec
 
 from holdfast.core.model import Checkpoint, Claim, Standing
 from holdfast.core.moves import Ending, Move
+from holdfast.core.words import harmless, spelled
 from holdfast.engine.events import (
     BatchClosed,
     Claimed,
@@ -168,7 +169,14 @@ def _place(at: Checkpoint) -> dict[str, Any]:
 def _say(level: int, event: str, said: str, **fields: Any) -> None:
     """Writes one record. What has nothing to say is left out."""
     told = {"event": event} | {name: value for name, value in fields.items() if value not in ("", None)}
-    log.log(level, "%s", said, extra={FIELDS: told})
+    log.log(level, "%s", harmless(said), extra={FIELDS: told})
+
+
+class TextFormatter(logging.Formatter):
+    """Writes a record as lines in which a terminal finds nothing to obey, whatever bodies say."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(harmless(line) for line in super().format(record).split("\n"))
 
 
 class JsonFormatter(logging.Formatter):
@@ -198,7 +206,7 @@ def _exception(formatter: logging.Formatter, record: logging.LogRecord) -> dict[
 
 def _one_line(said: dict[str, Any]) -> str:
     try:
-        return msgspec.json.encode(said, enc_hook=str).decode()
+        return spelled(msgspec.json.encode(said, enc_hook=str).decode())
     except (UnicodeEncodeError, TypeError, ValueError):  # a lone surrogate, as in the name of a file
         import json
 
