@@ -103,7 +103,6 @@ DAMAGES = [
     ("pages", 3, "cursor = '\"\\ud800\"'", "its cursor cannot be read"),
     ("pages", 3, "payload = '\"\\ud800\"'", "its payload cannot be read"),
     ("pages", 3, "moves = 0", "it never moved, and is at 3 inside step 'pages'"),
-    ("pages", 3, "moves = 'x'", "its moves cannot be read, for 'x' is no number"),
     ("split", 0, "cursor = '1'", "it is at 1 inside step 'split', which returns at once"),
     ("split", 0, "reuses = '{\"1\": 0}'", "it is of generation 0 and reuses generation 0 of 'pages'"),
     ("split", 0, 'generation = 3, reuses = \'{"1": "x"}\'', "reuses generation 'x' of 'pages'"),

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from shlex import quote
 from typing import BinaryIO
 
 from holdfast.core.capsule import (
     Capsule,
     PackedAside,
     PackedDocument,
+    PackedItem,
     PackedOutput,
     packed_entry,
     packed_item,
     refuse_damaged,
     written,
 )
+from holdfast.core.codec import Kept, decode_json
 from holdfast.core.errors import CapsuleError
 from holdfast.core.model import Standing
 from holdfast.stores.protocol import Store
@@ -36,7 +39,7 @@ def pack(store: Store, document_id: int, file: BinaryIO) -> Capsule:
         file.truncate()
         here = _look(store, document_id)
         head = _head(store, here)
-        for piece in written(head, (packed_item(*item) for item in store.items(document_id))):
+        for piece in written(head, (_packed(here, *item) for item in store.items(document_id))):
             file.write(piece)
         if _look(store, document_id) == here:
             refuse_damaged(head)
@@ -45,6 +48,18 @@ def pack(store: Store, document_id: int, file: BinaryIO) -> Capsule:
         f"the document {here.key!r} moves while it is packed: {here.holder or 'somebody'} works on it. Stop the worker "
         "or pause the document, then pack it again"
     )
+
+
+def _packed(here: Standing, step: str, position: int, kept: Kept) -> PackedItem:
+    """Gives an item as it is, or refuses one that somebody edited so that it is no JSON any more."""
+    try:
+        decode_json(kept) if isinstance(kept, str) else None
+    except (ValueError, RecursionError) as error:
+        raise CapsuleError(
+            f"the document {here.key!r} does not go into a capsule: item {position} of its step {step} cannot be read "
+            f"({error}). Set it back with `holdfast rewind {quote(here.key)} --to {step}`, then pack it again"
+        ) from error
+    return packed_item(step, position, kept)
 
 
 def _look(store: Store, document_id: int) -> Standing:

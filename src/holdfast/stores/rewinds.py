@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-import msgspec
-
 from holdfast.core.codec import decode_json
 from holdfast.core.model import Plan
 from holdfast.core.plan import Shape
+from holdfast.stores.rows import read_shape
 
 
 class StepOrder(NamedTuple):
@@ -93,7 +92,7 @@ def order_of(shape: Shape, step_ids: Sequence[int]) -> StepOrder:
 def orders_of(rows: Iterable[tuple[Any, ...]]) -> StepOrders:
     """Gives the orders of rows of hf_plan (id, shape, step_ids)."""
     return {
-        plan_id: order_of(msgspec.json.decode(shape, type=Shape), decode_json(step_ids))
+        plan_id: order_of(read_shape(shape, row=f"{plan_id} of hf_plan"), decode_json(step_ids))
         for plan_id, shape, step_ids, *_ in rows
     }
 

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.codec import Kept, decode_json
 from holdfast.core.errors import StoreError
-from holdfast.core.model import OPEN_STATES, STATES, WHOLE, Balance, Claim, Item, Plan, State, Survey
+from holdfast.core.model import OPEN_STATES, STATES, WHOLE, Balance, Claim, Failure, Item, Plan, State, Survey
 from holdfast.core.pins import Gathering, KnownPlan
 from holdfast.core.plan import Shape
 
@@ -80,6 +80,15 @@ def items_of(position: int, items: int, value: Kept) -> list[tuple[int, Kept]]:
     if items == 1:
         return [(position, value)]
     return [(position + place, bytes(element).decode()) for place, element in enumerate(_elements(value))]
+
+
+def told_items(row: ItemRow, *, document_id: int) -> list[tuple[int, Kept]]:
+    """Gives the items of a row to whoever tells of them. Raises StoreError, which says of which row, if none can."""
+    try:
+        return items_of(row.position, row.items, row.value)
+    except UNREADABLE as error:
+        place = f"for document {document_id}, step {row.step}, position {row.position} in hf_item"
+        raise unreadable(place, column="value", error=error) from error
 
 
 def blob_hash(kept: Kept) -> bytes:
@@ -162,12 +171,43 @@ def gathered(counts: Mapping[tuple[State, str | None, bool], int]) -> tuple[Gath
     return tuple(sorted(rows, key=lambda one: (STATES.index(one.state), one.step or "", one.settled)))
 
 
+def read_shape(text: str, *, row: str) -> Shape:
+    """Reads the shape of a plan, or raises StoreError, which names its row."""
+    try:
+        return msgspec.json.decode(text, type=Shape)
+    except UNREADABLE as error:
+        raise unreadable(row, column="shape", error=error) from error
+
+
+def unreadable(row: str, *, column: str, error: Exception) -> StoreError:
+    """Gives the error for a row that was written, but not by us, and that nothing can stand in for."""
+    return StoreError(
+        f"the row {row} cannot be read: its {column} is not what it was ({error or type(error).__name__}). "
+        "Somebody edited it, or a disk damaged it: put it right, or take the store from a backup"
+    )
+
+
+def read_failure(text: str) -> Failure:
+    """Reads how an item failed. What cannot be read is told as it stands there."""
+    try:
+        return msgspec.json.decode(text, type=Failure)
+    except UNREADABLE:
+        return Failure("unreadable", str(text))
+
+
 def shapes_of(rows: Iterable[tuple[Any, ...]], names: Mapping[int, str]) -> dict[int, Shape]:
     """Gives the shapes of rows of hf_plan (id, shape, step_ids), with their steps under the names they have now."""
     return {
-        plan_id: msgspec.json.decode(shape, type=Shape).called([names[one] for one in decode_json(step_ids)])
+        plan_id: read_shape(shape, row=f"{plan_id} of hf_plan").called(_named(plan_id, step_ids, names))
         for plan_id, shape, step_ids, *_ in rows
     }
+
+
+def _named(plan_id: int, step_ids: str, names: Mapping[int, str]) -> list[str]:
+    try:
+        return [names[one] for one in decode_json(step_ids)]
+    except (KeyError, *UNREADABLE) as error:
+        raise unreadable(f"{plan_id} of hf_plan", column="step_ids", error=error) from error
 
 
 def known_plans(
@@ -204,5 +244,5 @@ def survey(
 def plan_of(pipeline: str, pipeline_id: int, row: Sequence[Any]) -> Plan:
     """Gives a plan of a row of present_plan.sql."""
     plan_id, text, numbers = row
-    shape = msgspec.json.decode(text, type=Shape)
+    shape = read_shape(text, row=f"{plan_id} of hf_plan")
     return Plan(pipeline, pipeline_id, plan_id, dict(zip(shape.names, decode_json(numbers), strict=True)), shape.gates)

@@ -102,7 +102,12 @@ def came_of(opened: Callable[[], Store], given: Submitted) -> str:
         return "taken"
 
 
-COLUMNS = ("payload", "cursor", "reuses", "generation", "attempts", "crashes", "state", "reason", "key", "moves")
+COLUMNS = (
+    *("key", "payload", "fingerprint", "priority", "state", "reason", "error", "accepted_by", "attempts", "crashes"),
+    *("generation", "step_id", "cursor", "moves", "reuses", "serves", "fence", "worked_by", "submission", "part"),
+    *("pipeline_id", "batch_id", "plan_id", "due_at", "deadline_at", "claimed_at", "submitted_at", "moved_at"),
+    *("cleaned_at",),
+)
 
 
 @takes(
@@ -128,6 +133,9 @@ def _work_and_look(pipeline: holdfast.Pipeline, store: Store) -> None:
         holdfast.drain(pipeline, store, threads=1, budget=timedelta(seconds=5))
         for one in store.standings("fuzz"):
             store.journal(one.id)
+            holdfast.explain(store, one)
+        store.census("fuzz")
+        store.survey("fuzz")
     except sqlite3.Error as error:  # ours to handle: it was not the edit that the database refused
         raise AssertionError(f"the database's own error got out: {error}") from error
 

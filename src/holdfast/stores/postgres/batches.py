@@ -24,10 +24,10 @@ from holdfast.core.batches import (
 from holdfast.core.codec import encode_json
 from holdfast.core.errors import UnknownBatch
 from holdfast.core.model import NewDocument, Plan
-from holdfast.core.plan import Shape
 from holdfast.stores.counting import reconciliations, version
 from holdfast.stores.postgres.base import SQL, Base, moment, plain
 from holdfast.stores.postgres.connection import Db
+from holdfast.stores.rows import read_shape
 
 PAGE = 10_000
 """How many documents are hashed at a time."""
@@ -197,7 +197,7 @@ def _examine(db: Db, pipeline: str, named: Named, *, is_whole: bool) -> Examined
     ((shape,),) = db.execute(SQL["shape"], {"pipeline": pipeline}).fetchall()
     ((asides,),) = db.execute(SQL["count_asides"], named.ids).fetchall()
     return Examined(
-        shape=msgspec.json.decode(shape, type=Shape),
+        shape=read_shape(shape, row=f"for the last plan of {pipeline} in hf_plan"),
         holdfast=version(),
         documents_sha256=_hash(db, named),
         asides=asides,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Unpack
 
-import msgspec
-
 from holdfast.core.codec import Kept
 from holdfast.core.errors import UnknownDocument
 from holdfast.core.model import (
@@ -14,7 +12,6 @@ from holdfast.core.model import (
     Aside,
     Checkpoint,
     Entry,
-    Failure,
     Output,
     Plan,
     Standing,
@@ -24,9 +21,11 @@ from holdfast.stores.postgres.base import SQL, Base, kept, moment
 from holdfast.stores.postgres.connection import Db
 from holdfast.stores.protocol import Which
 from holdfast.stores.rows import (
-    items_of,
+    ItemRow,
+    read_failure,
     refuse_if_replaced,
     told,
+    told_items,
 )
 from holdfast.stores.which import as_like, asked, conditions, containing
 
@@ -111,7 +110,8 @@ class Stories(Base):
             page = self._page(place, WHOLE - 1)
             while page:
                 for position, items, *value in page:
-                    for item, one in items_of(position, items, kept(*value)):
+                    row = ItemRow(step, position, items, kept(*value))
+                    for item, one in told_items(row, document_id=document_id):
                         yield step, item, one
                 page = self._page(place, page[-1][0]) if len(page) == PAGE else []
 
@@ -121,7 +121,7 @@ class Stories(Base):
 
     def asides(self, document_id: int) -> list[tuple[str, Aside]]:
         return [
-            (step, Aside(position, tries, msgspec.json.decode(error, type=Failure)))
+            (step, Aside(position, tries, read_failure(error)))
             for step, position, tries, error in self._all("asides", document_id=document_id)
         ]
 

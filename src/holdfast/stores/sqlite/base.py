@@ -22,6 +22,9 @@ from holdfast.stores.sqlite.connection import Connections, Tx
 SQL: Mapping[str, Query] = load(Path(__file__).parent / "queries")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+LATEST = datetime(9999, 12, 30, tzinfo=UTC)
+EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
+"""With a day to spare, so that each has a date in every zone."""
 
 
 class Base:
@@ -75,7 +78,7 @@ class Base:
             return int(db.execute(SQL["remember_plan"], pipeline | row).fetchone()[0])
 
         shapes = shapes_of(db.execute(SQL["plans"], pipeline).fetchall(), names)
-        named = [(document_id, begun, names[step_id]) for document_id, begun, step_id in others]
+        named = [(document_id, begun, names[step_id]) for document_id, begun, step_id in others if begun in shapes]
         for pin, ids in repinned(named, shapes, under=plan.plan_id, remember=remember).items():
             db.execute(SQL["repin"], {"plan_id": pin, "ids": encode_json(ids)})
 
@@ -118,8 +121,11 @@ def micros(moment: datetime) -> int:
 
 
 def moment(micros_since_1970: int) -> datetime:
-    """Gives microseconds since 1970 as a moment."""
-    return EPOCH + micros_since_1970 * MICROSECOND
+    """Gives microseconds since 1970 as a moment. What no calendar has is the last that has a date, or the first."""
+    try:
+        return EPOCH + micros_since_1970 * MICROSECOND
+    except OverflowError:  # somebody edited it
+        return LATEST if micros_since_1970 > 0 else EARLIEST
 
 
 def worker_of(row: Sequence[Any]) -> Worker:

@@ -24,8 +24,8 @@ from holdfast.core.batches import (
 from holdfast.core.codec import encode_json
 from holdfast.core.errors import UnknownBatch
 from holdfast.core.model import NewDocument, Plan
-from holdfast.core.plan import Shape
 from holdfast.stores.counting import reconciliations, version
+from holdfast.stores.rows import read_shape
 from holdfast.stores.sqlite.base import SQL, Base, moment
 
 PAGE = 10_000
@@ -179,7 +179,10 @@ def _accept_tolerated(db: Connection, named: Named, said: dict[str, Any], now: i
 def _examine(db: Connection, pipeline: str, named: Named, *, is_whole: bool) -> Examined:
     listed = named.ids | {"limit": MOST_LISTED}
     return Examined(
-        shape=msgspec.json.decode(db.execute(SQL["shape"], {"pipeline": pipeline}).fetchone()[0], type=Shape),
+        shape=read_shape(
+            db.execute(SQL["shape"], {"pipeline": pipeline}).fetchone()[0],
+            row=f"for the last plan of {pipeline} in hf_plan",
+        ),
         holdfast=version(),
         documents_sha256=_hash(db, named),
         asides=db.execute(SQL["count_asides"], named.ids).fetchone()[0],

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import datetime, timedelta
 
-import msgspec
-
 from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.model import (
     Balance,
@@ -24,6 +22,7 @@ from holdfast.stores.rows import (
     balance,
     known_plans,
     plan_of,
+    read_shape,
     shapes_of,
     survey,
 )
@@ -38,7 +37,7 @@ class Ledger(Base):
 
     def shape(self, pipeline: str) -> Shape | None:
         row = self._one("shape", pipeline=pipeline)
-        return msgspec.json.decode(row[0], type=Shape) if row else None
+        return read_shape(row[0], row=f"for the last plan of {pipeline} in hf_plan") if row else None
 
     def plan(self, pipeline: str) -> Plan | None:
         named = self._one("pipeline", name=pipeline)
@@ -61,7 +60,7 @@ class Ledger(Base):
 
     def shape_of(self, plan_id: int) -> Shape | None:
         row = self._one("plan", plan_id=plan_id)
-        return msgspec.json.decode(row[0], type=Shape).called(decode_json(row[1])) if row else None
+        return read_shape(row[0], row=f"{plan_id} of hf_plan").called(decode_json(row[1])) if row else None
 
     def batches(self, pipeline: str) -> list[Batch]:
         with self._db.reading() as db:

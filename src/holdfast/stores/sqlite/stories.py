@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Unpack
 
-import msgspec
-
 from holdfast.core.codec import Kept, encode_json
 from holdfast.core.errors import UnknownDocument
 from holdfast.core.model import (
@@ -15,16 +13,17 @@ from holdfast.core.model import (
     Aside,
     Checkpoint,
     Entry,
-    Failure,
     Output,
     Plan,
     Standing,
 )
 from holdfast.stores.protocol import Which
 from holdfast.stores.rows import (
-    items_of,
+    ItemRow,
+    read_failure,
     refuse_if_replaced,
     told,
+    told_items,
 )
 from holdfast.stores.sqlite.base import MICROSECOND, SQL, Base, as_kept, moment
 from holdfast.stores.which import as_glob, asked, conditions, containing
@@ -89,7 +88,8 @@ class Stories(Base):
         after = {"step_id": 0, "position": 0}
         while page := self._all("items", document_id=document_id, limit=PAGE, **after):
             for step, position, items, value, media, _ in page:
-                for place, kept in items_of(position, items, as_kept(value, media)):
+                row = ItemRow(step, position, items, as_kept(value, media))
+                for place, kept in told_items(row, document_id=document_id):
                     yield step, place, kept
             after = {"step_id": page[-1][5], "position": page[-1][1]}
 
@@ -100,14 +100,15 @@ class Stories(Base):
             after = WHOLE - 1
             while page := self._all("page", **place, after=after):
                 for position, items, value, media in page:
-                    for item, one in items_of(position, items, as_kept(value, media)):
+                    row = ItemRow(step, position, items, as_kept(value, media))
+                    for item, one in told_items(row, document_id=document_id):
                         yield step, item, one
                 after = page[-1][0]
         refuse_if_replaced(steps, self._all("served_steps", document_id=document_id))
 
     def asides(self, document_id: int) -> list[tuple[str, Aside]]:
         return [
-            (step, Aside(position, tries, msgspec.json.decode(error, type=Failure)))
+            (step, Aside(position, tries, read_failure(error)))
             for step, position, tries, error in self._all("asides", document_id=document_id)
         ]
 

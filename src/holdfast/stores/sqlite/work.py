@@ -210,10 +210,12 @@ def _claim(row: tuple[Any, ...], batches: dict[int, str], names: dict[int, str])
     (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
     attempts, crashes, age, reuses, _, _ = rest
     payload, cursor, reuses, damage = legible(payload, cursor, reuses)
+    if batch_id not in batches:
+        damage = f"its batch_id is {batch_id!r}, and there is no such batch"
     return Claim(
         document_id,
         fence,
-        batches[batch_id],
+        batches.get(batch_id, ""),
         key,
         payload,
         fingerprint,

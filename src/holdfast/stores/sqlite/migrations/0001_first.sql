@@ -19,28 +19,30 @@
 -- hf_journal tells everything that is not plain progress, of documents and of batches. hf_manifest has the names of all
 -- documents that a batch expects, so that one that is missing can be named. What is cleaned up is still counted, in
 -- gone_done, gone_dead and gone_cancelled of its batch. The views hf_documents and hf_items are for people.
+--
+-- Tables are strict: a text where a number belongs would stop whoever reads it, and SQLite would take it otherwise.
 
 create table hf_pipeline (
   id integer primary key,
   name text not null unique
-);
+) strict;
 
 create table hf_step (
   id integer primary key,
   pipeline_id integer not null references hf_pipeline,
   name text not null,
   unique (pipeline_id, name)
-);
+) strict;
 
 create table hf_plan (
   id integer primary key,
   pipeline_id integer not null references hf_pipeline,
   digest text not null,
-  shape text not null,
-  step_ids text not null,
+  shape text not null check (json_valid(shape)),
+  step_ids text not null check (json_valid(step_ids)),
   declared_at integer,
   unique (pipeline_id, digest)
-);
+) strict;
 
 create table hf_batch (
   id integer primary key,
@@ -58,7 +60,7 @@ create table hf_batch (
   unique (pipeline_id, name),
   check ((state = 'closed') = (closed_at is not null)),
   check ((state = 'closed') = (report is not null))
-);
+) strict;
 
 create table hf_manifest (
   batch_id integer not null references hf_batch,
@@ -66,7 +68,7 @@ create table hf_manifest (
   part integer not null,
   keys text not null,
   primary key (batch_id, submission, part)
-) without rowid;
+) without rowid, strict;
 
 create table hf_worker (
   id integer primary key autoincrement,
@@ -78,7 +80,7 @@ create table hf_worker (
   enlisted_at integer not null,
   beat_at integer not null,
   gone_at integer
-);
+) strict;
 
 -- No number is given twice: a worker that still knows a document which was cleaned up must not find another one there.
 -- worker_id and worked_by are no foreign keys: to forget a worker, SQLite would look through all documents.
@@ -124,7 +126,7 @@ create table hf_document (
   check (state = 'dead' or accepted_by is null),
   check (state in ('done', 'dead', 'cancelled') or cleaned_at is null),
   check (reuses is null or json_type(reuses) = 'object')
-);
+) strict;
 
 -- What claiming, reclaiming and waking need. A move touches none of them.
 create index hf_document_waiting on hf_document (pipeline_id, priority desc, due_at, id) where state = 'waiting';
@@ -138,14 +140,14 @@ create table hf_item (
   generation integer not null,
   step_id integer not null,
   position integer not null check (position >= -1),
-  items integer not null default 1 check (items >= 1),
+  items integer not null default 1 check (items between 1 and 1000000),
   value text,
   data blob,
   blob_hash blob,
   kept_at integer not null,
   primary key (document_id, generation, step_id, position),
   check ((value is not null) + (data is not null) + (blob_hash is not null) = 1)
-) without rowid;
+) without rowid, strict;
 create index hf_item_blob on hf_item (blob_hash) where blob_hash is not null;
 
 create table hf_blob (
@@ -153,7 +155,7 @@ create table hf_blob (
   media text not null check (media in ('json', 'bytes')),
   content blob not null,
   kept_at integer not null
-) without rowid;
+) without rowid, strict;
 
 create table hf_aside (
   document_id integer not null,
@@ -161,17 +163,17 @@ create table hf_aside (
   step_id integer not null,
   position integer not null,
   tries integer not null check (tries >= 1),
-  error text not null,
+  error text not null check (json_valid(error)),
   set_aside_at integer not null,
   primary key (document_id, generation, step_id, position)
-) without rowid;
+) without rowid, strict;
 
 create table hf_permit (
   step_id integer not null,
   document_id integer not null,
   fence integer not null,
   primary key (step_id, document_id)
-) without rowid;
+) without rowid, strict;
 
 create table hf_journal (
   id integer primary key,
@@ -185,7 +187,7 @@ create table hf_journal (
   cursor text,
   detail text,
   check ((document_id is null) <> (batch_id is null))
-);
+) strict;
 create index hf_journal_document on hf_journal (document_id, id) where document_id is not null;
 create index hf_journal_batch on hf_journal (batch_id, id) where batch_id is not null;
 
@@ -194,7 +196,7 @@ create table hf_pace (
   step_id integer primary key references hf_step,
   documents integer not null check (documents >= 0),
   seconds real not null check (seconds >= 0)
-);
+) strict;
 
 create view hf_standing as
 select d.id, p.name as pipeline, b.name as batch, d.key, d.payload, d.fingerprint, d.priority, d.state, d.generation,
