@@ -461,6 +461,11 @@ class TestFiles:
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
             connection.execute("select 1")
 
+    def test_a_sqlite_that_is_too_old_says_so(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+        with pytest.raises(StoreError, match=r"3\.38\.0 or newer is needed"):
+            SqliteStore(url)
+
     def test_a_closed_store_says_so_in_every_thread(self, url: str) -> None:
         store = SqliteStore(url)
         store.pipelines()

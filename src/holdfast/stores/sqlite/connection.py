@@ -20,6 +20,9 @@ from holdfast.stores.sqlite.turnstile import Turnstile
 PATIENCE = 60.0
 """How many seconds to wait for a writer that does not know our turnstile, such as a shell."""
 
+OLDEST = (3, 38, 0)
+"""The oldest SQLite that has all that is used: strict tables, `returning`, JSON and `unixepoch`."""
+
 LOG = 4000
 """How many pages are written to SQLite's log before they are brought into the file, once each however often they were
 written. SQLite looks them up in one table of 4062, and in more tables beyond that."""
@@ -64,6 +67,7 @@ class Connections:
     """The connections of this process to one database file."""
 
     def __init__(self, url: str) -> None:
+        _refuse_old()
         self.url = url
         self._given, self._synchronous = _parse(url)
         self.path = self._given.absolute()  # a body may change to another folder
@@ -198,6 +202,15 @@ class Connections:
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             raise (StoreFull if full else StoreReadOnly)(f"{self.url} cannot be written: {error}") from error
+
+
+def _refuse_old() -> None:
+    if sqlite3.sqlite_version_info < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise StoreError(
+            f"this Python has SQLite {sqlite3.sqlite_version}, and {wanted} or newer is needed; use a newer Python or "
+            "system, or PostgreSQL"
+        )
 
 
 def _parse(url: str) -> tuple[Path, str]:
