@@ -124,6 +124,13 @@ MUTANTS: tuple[Mutant, ...] = (
         '"generation": generation,',
         '"generation": row.generation,',
     ),
+    _one(
+        "a worker sets back what another holds",
+        "stores.memory.work:Work.rewind",
+        "row = self._held(claim, at)",
+        "row = self._tables.documents[claim.document_id]\n"
+        "        row = row if (row.state, row.generation) == ('running', at.generation) else None",
+    ),
     # what commits together
     _one(
         "the cursor is committed before the items",
@@ -259,6 +266,48 @@ MUTANTS: tuple[Mutant, ...] = (
         "len(inside) < limit",
         "len(inside) <= limit",
     ),
+    _one(
+        "what is overdue is never reclaimed",
+        "stores.memory.upkeep:_is_overdue",
+        "row.deadline_at is not None and row.deadline_at < now",
+        "False",
+    ),
+    _one(
+        "what has a deadline is reclaimed before it",
+        "stores.memory.upkeep:_is_overdue",
+        "row.deadline_at < now",
+        "row.deadline_at < now + timedelta(days=1)",
+    ),
+    _one(
+        "a failure is tried again at once",
+        "stores.memory.work:Work._give_back",
+        "row.due_after(ending.delay, now)",
+        "row.due_after(timedelta(0), now)",
+    ),
+    _one(
+        "after crashes nobody waits",
+        "engine.caretaker:Caretaker._verdict",
+        "retry.wait(tries) if tries else timedelta(0)",
+        "timedelta(0)",
+    ),
+    _one(
+        "three crashes more than allowed are survived",
+        "engine.caretaker:Caretaker._verdict",
+        "crashes >= retry.crashes",
+        "crashes >= 3 + retry.crashes",
+    ),
+    _one(
+        "what is in hand is surrendered, too",
+        "stores.memory.work:Work.surrender",
+        "return self._let_go(worker, keeping)",
+        "return self._let_go(worker, ())",
+    ),
+    _one(
+        "what is given back has no line in the journal",
+        "stores.memory.work:Work._give_back",
+        "self._write_journal(ended, ending.verb, who=ending.who, now=now, detail=ending.detail)",
+        "pass",
+    ),
     # bodies and cursors
     _one(
         "a stream goes on one item too late",
@@ -365,6 +414,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "pass",
     ),
     _one(
+        "a pause that a body asked for never ends",
+        "stores.memory.work:Work._give_back",
+        "due_at=ending.until.astimezone(UTC) if ending.until else due",
+        "due_at=due",
+    ),
+    _one(
         "a pause never ends by itself",
         "stores.memory.upkeep:Upkeep.wake",
         "and row.due_at <= now]",
@@ -452,4 +507,19 @@ MUTANTS: tuple[Mutant, ...] = (
         "sqlite",
     ),
     _one("in SQL: whoever lost a document gives it back", "sql:give_back", "   and fence = :fence\n", "", "sqlite"),
+    _one(
+        "in SQL: a worker sets back what another holds",
+        "sql:rewind",
+        "   and fence = :fence\n   and moves = :moves\n",
+        "",
+        "sqlite",
+    ),
+    _one(
+        "in SQL: what is in hand is surrendered, too",
+        "sql:let_go",
+        "\n   and id not in (select value from json_each(:keeping))",
+        "",
+        "sqlite",
+    ),
+    _one("in SQL: what is overdue is never reclaimed", "sql:orphans", "d.deadline_at < :now", "false", "sqlite"),
 )

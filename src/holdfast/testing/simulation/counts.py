@@ -7,7 +7,7 @@ the worker is gone, and both begin anew when the document gets on, or when a per
 from __future__ import annotations
 
 from holdfast.testing.simulation.books import Seen
-from holdfast.testing.simulation.stores import Call
+from holdfast.testing.simulation.stores import Call, ending_of
 
 Counted = tuple[int, int]
 """Attempts and crashes."""
@@ -45,11 +45,7 @@ def _allowed(call: Call | None, was: Seen, now: Seen, *, got_on: bool) -> list[C
         crashed = (refunded[0], was.crashes + 1)
         return [crashed] if was.deadline_at is None else [crashed, same]  # one that is overdue failed
     if verb == "give_back":
-        return [same] if _failed(call, was) else [refunded]
+        assert call is not None
+        ending = ending_of(call, was.id, was.fence)
+        return [same] if ending is not None and ending.verb == "fail" else [refunded]
     return [same]
-
-
-def _failed(call: Call | None, was: Seen) -> bool:
-    assert call is not None
-    held = (was.id, was.fence)  # a claim that was lost may be given back beside one that was not
-    return any(one.verb == "fail" for one in call.arguments[0] if (one.claim.document_id, one.claim.fence) == held)

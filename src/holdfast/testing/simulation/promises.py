@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
 from typing import Any
 
+from holdfast.core.moves import Move
 from holdfast.testing.simulation.books import Books, Seen
 from holdfast.testing.simulation.counts import miscounted
 from holdfast.testing.simulation.effects import Effects
+from holdfast.testing.simulation.leaving import Doubts, Leaving
 from holdfast.testing.simulation.machine import Machine, Process
 from holdfast.testing.simulation.places import aside, covered, newly_done, rank
-from holdfast.testing.simulation.shapes import ATTEMPTS, CRASHES, GATES, LIMIT, OVER
+from holdfast.testing.simulation.shapes import ATTEMPTS, GATES, LIMIT, OVER
 from holdfast.testing.simulation.stores import Call
 from holdfast.testing.simulation.verifying import VERIFIED, Verifying
 
@@ -46,7 +47,6 @@ TAKEN = ("waiting", "running")
 Held = tuple[str, int]
 """A document that somebody holds: its key, and under which fence."""
 SUSPECT = 2
-LEASE = timedelta(seconds=2.4)
 
 
 class Violation(Exception):
@@ -59,21 +59,16 @@ class Promises:
     def __init__(self, machine: Machine, books: Books, *, is_incurable: Callable[[Seen], bool]) -> None:
         self._machine = machine
         self._books = books
-        self._is_incurable = is_incurable
         self._now = machine.clock()
         self._before: dict[int, Seen] = {}
         self._effects = Effects(books)
         self._holders: dict[int, Process] = {}
-        self._failures: Counter[int] = Counter()
-        self._losses: Counter[int] = Counter()
+        self.doubts = Doubts()
+        self._leaving = Leaving(machine, books, doubts=self.doubts, holder_of=self._process, is_incurable=is_incurable)
         self._verifying = Verifying()
         self.acknowledged: set[str] = set()
         self.given_up: dict[tuple[str, int, str], set[int]] = {}
         """The items that were set aside for good, by key, version and step."""
-        self.hands_differ = False
-        """Whether a worker may hold, by the books, what it never heard of."""
-        self.clocks_differ = False
-        """Whether the clock of any process was ever wrong."""
         self.all_rest = False
         """Whether nobody has anything to do until something happens."""
         self.states: set[int] = set()
@@ -84,6 +79,12 @@ class Promises:
     def enlisted(self, worker_id: int, process: Process) -> None:
         """Learns which process a worker is."""
         self._holders[worker_id] = process
+
+    def reclaimed(self, call: Call) -> None:
+        """Looks at what is left when somebody reclaimed: nothing that was overdue, however alive its holder is."""
+        for seen in self.seen if not self.doubts.clocks else ():
+            if seen.state == "running" and seen.deadline_at is not None and seen.deadline_at < call.at:
+                self.say(f"{call.process} left {seen.key} to {self._process(seen)}, where it is overdue: {seen}")
 
     def say(self, broken: str) -> None:
         """Notes that a promise was broken. Only the first is told: what follows may follow from it."""
@@ -154,7 +155,7 @@ class Promises:
                 self._look_at(call, was, seen)
         if verb in CLAIM:
             self._the_first_come_first(call, changed)
-            if not self.hands_differ:
+            if not self.doubts.hands:
                 self._suspects_are_alone(now)
 
     def _may_begin(self, verb: str, seen: Seen) -> None:
@@ -195,20 +196,20 @@ class Promises:
             self.say(f"{was.key} went past its gate, and nobody decided")
         if now.moves != was.moves + 1:
             self.say(f"{was.key} made one move and counts {now.moves - was.moves}")
-        self._was_the_holder(call, was)
+        self._was_the_holder(call, was, [move.claim.fence for move in _moves_of(call, was)])
         self._say_if(self._verifying.moved(was) if call and VERIFIED in call.arguments[0].step_ids else "")
         if was.step in OVER:
             self._set_aside(was, now)
             if now.step != was.step:
                 self._gave_up(was)
-        self._failures[was.id] = self._losses[was.id] = 0
+        self._leaving.got_on(was)
 
     def _decided(self, call: Call | None, was: Seen) -> None:
         """People decide whenever they like; time decides at one gate, when it is over."""
         assert call is not None
         if call.process.is_somebody:
             return
-        too_early = was.due_at is None or (was.due_at > self._now and not self.clocks_differ)
+        too_early = was.due_at is None or (was.due_at > self._now and not self.doubts.clocks)
         if was.step != "late" or too_early:
             self.say(f"{call.process} let {was.key} past {was.step}, where somebody may decide until {was.due_at}")
 
@@ -228,14 +229,11 @@ class Promises:
         if listed != ought:
             self.say(f"{was.key} has set {ought} of {was.step} aside, and {listed} is listed")
 
-    def _was_the_holder(self, call: Call | None, was: Seen) -> None:
+    def _was_the_holder(self, call: Call | None, was: Seen, fences: Sequence[int]) -> None:
         assert call is not None
         if was.state != "running":
-            self.say(f"{call.process} moved {was.key}, which was {was.state}")
-            return
-        moves = [move for move in call.arguments[1] if move.claim.document_id == was.id]
-        fences = [move.claim.fence for move in moves]
-        if self._process(was) is not call.process or was.fence not in fences:
+            self.say(f"{call.process} moved {was.key} by {call.verb}, which was {was.state}")
+        elif self._process(was) is not call.process or was.fence not in fences:
             self.say(f"{call.process} moved {was.key} with fence {fences}; {self._process(was)} holds it, {was.fence}")
 
     def _began_anew(self, call: Call | None, verb: str, was: Seen, now: Seen) -> None:
@@ -251,10 +249,18 @@ class Promises:
         if verb in ("rewind", "rewind_to") and rank(now.step) > rank(was.step):
             self.say(f"{was.key} was rewound from {was.step} to {now.step}, which is later")
         if call is not None and verb == "rewind":
+            self._set_back(call, was)
             self._say_if(self._verifying.set_back(was, call.arguments[0].step_ids))
         else:
             self._verifying.begins_anew(was)
-        self._failures[was.id] = self._losses[was.id] = 0
+        self._leaving.got_on(was)
+
+    def _set_back(self, call: Call, was: Seen) -> None:
+        """A worker sets back what it holds, from where it took it up."""
+        claim = call.arguments[1]
+        self._was_the_holder(call, was, [claim.fence])
+        if claim.checkpoint.moves != was.moves:
+            self.say(f"{call.process} set {was.key} back from move {claim.checkpoint.moves}, and it is at {was.moves}")
 
     # states
 
@@ -263,56 +269,27 @@ class Promises:
         if verb in ("redrive", "resume"):
             self._verifying.begins_anew(was)
         if verb == "redrive":
-            self._failures[was.id] = self._losses[was.id] = 0
+            self._leaving.got_on(was)
         allowed = TURNS.get((was.state, now.state), ())
         if verb not in allowed and not (anew and verb in BEGIN_ANEW):
             self.say(f"{verb or 'nobody'} turned {was.key} from {was.state} to {now.state}")
         if verb in TOLD and self._books.journal(was.id)[-1:] != [verb]:
             self.say(f"{verb} turned {was.key} from {was.state} to {now.state}, and its journal does not tell")
-        if was.state == "running" and verb == "reclaim":
-            self._taken_away(was, now)
-        elif now.crashes > was.crashes and verb != "reclaim":
+        if call is not None and was.state == "running":
+            for broken in self._leaving.look(call, was, now):
+                self._say_if(broken)
+        if now.crashes > was.crashes and verb != "reclaim":
             self.say(f"{verb} counted a crash of {was.key}")
         if verb == "wake":
             self._woken(was)
-        if verb == "give_back" and call is not None:
-            self._given_back(call, was, now)
-        if now.state == "dead" and verb in ("give_back", "reclaim"):
-            self._died(verb, was, now)
-        if self._failures[was.id] > ATTEMPTS:
-            self.say(f"{was.key} failed {self._failures[was.id]} times at {was.step}, where {ATTEMPTS} are allowed")
         if now.state == "done" and (now.step is not None or was.step is None):
             self.say(f"{now.key} is done at {now.step}")
-
-    def _given_back(self, call: Call, was: Seen, now: Seen) -> None:
-        if now.attempts == was.attempts and now.state in ("waiting", "dead"):
-            self._failures[was.id] += 1
-        if was.fence not in [one.claim.fence for one in call.arguments[0]]:
-            self.say(f"{call.process} gave {was.key} back, which {self._process(was)} holds")
 
     def _woken(self, was: Seen) -> None:
         if was.step in GATES and not was.on_hold:
             self.say(f"{was.key} was woken at its gate, and nobody decided")
         if was.due_at is None or was.due_at > self._now:
             self.say(f"{was.key} was woken before its time, which is {was.due_at}")
-
-    def _taken_away(self, was: Seen, now: Seen) -> None:
-        """A worker that lives, and is heard, is not robbed."""
-        holder = self._process(was)
-        beat = self._books.beat_at(was.worker_id or 0)
-        if now.crashes > was.crashes:
-            self._losses[was.id] += 1
-            if holder is not None and holder.has_stopped and not self.hands_differ:
-                self.say(f"{holder} stopped as it was asked to, and it counts as a crash of {was.key}")
-        if holder is None or not self._machine.is_running(holder):
-            return
-        if self._now <= beat + LEASE and was.deadline_at is None:
-            self.say(f"{was.key} was taken from {holder}, which was heard {self._now - beat} ago")
-
-    def _died(self, verb: str, was: Seen, now: Seen) -> None:
-        tried, lost = self._failures[was.id], self._losses[was.id]
-        if tried < ATTEMPTS and lost < CRASHES and now.attempts < ATTEMPTS and not self._is_incurable(now):
-            self.say(f"{verb} made {was.key} a dead letter after {tried} failures and {lost} crashes at {was.step}")
 
     def _claimed(self, verb: str, was: Seen, now: Seen) -> None:
         if verb not in CLAIM or was.state != "waiting":
@@ -345,6 +322,11 @@ class Promises:
 
     def _process(self, seen: Seen) -> Process | None:
         return self._holders.get(seen.worker_id or 0)
+
+
+def _moves_of(call: Call | None, seen: Seen) -> list[Move]:
+    assert call is not None
+    return [move for move in call.arguments[1] if move.claim.document_id == seen.id]
 
 
 def _rests(seen: Seen) -> bool:

@@ -36,7 +36,8 @@ UNKEPT = ("notes",)
 
 ATTEMPTS = 3
 CRASHES = 3
-RETRY = Retry(attempts=ATTEMPTS, crashes=CRASHES, base=timedelta(seconds=0.3), factor=2.0, jitter=0.0)
+BACKOFF, FACTOR = timedelta(seconds=0.3), 2.0
+RETRY = Retry(attempts=ATTEMPTS, crashes=CRASHES, base=BACKOFF, factor=FACTOR, jitter=0.0)
 LIMIT = 1
 
 _stage: Stage

@@ -22,14 +22,19 @@ TABLE = "create table sim_effect (key text, generation integer, step text, place
 TIMEOUT = timedelta(seconds=2)
 NAP = timedelta(seconds=3)
 """How long a document sleeps, and how long somebody has to decide."""
+LATER = timedelta(seconds=0.7)
+HANGS = 6.0
+"""For how many seconds a document hangs: past the deadline of every step that has a timeout, until others take it."""
 
 TEMPERS = (
     *("fine", "slow", "fails", "poison", "kills", "killer", "later", "asks", "gone", "spoilt", "stuck", "rejected"),
-    "naps",
+    *("naps", "hangs"),
 )
 """How a document behaves at one of its places."""
 INCURABLE = ("poison", "killer", "rejected")
 """The tempers that never end well."""
+ASKING = ("asks", "gone", "hangs")
+"""The tempers by which a document is parked until somebody decides."""
 
 Value = tuple[str, int, str, int]
 """Key, version of the content, step and place."""
@@ -94,11 +99,15 @@ class Stage:
         _DO[temper.kind](self)
 
     def is_there(self, doc: Document) -> bool:
-        """Answers whether the work of `pages` is still there: of some it is gone, once or twice."""
+        """Answers whether the work of `pages` is still there: of some it is gone, and that may take long to see."""
         who = (doc.key, doc.payload["version"])
         temper = self.tempers.get(who)
-        is_there = temper is None or temper.kind != "gone" or self.missed[who] >= temper.times
+        kind = temper.kind if temper is not None and self.missed[who] < temper.times else "fine"
+        is_there = kind not in ("gone", "hangs")
         self.missed[who] += not is_there
+        if kind == "hangs":
+            self.tell(f"{doc.key} hangs")
+            self.wait(HANGS)
         self.asked(doc, is_there=is_there)
         return is_there
 
@@ -120,7 +129,7 @@ def _fail(_: Stage) -> None:
 
 
 def _later(_: Stage) -> None:
-    raise RetryLater("not now", after=timedelta(seconds=0.7))
+    raise RetryLater("not now", after=LATER)
 
 
 def _ask(_: Stage) -> None:
@@ -144,6 +153,7 @@ _DO: dict[str, Callable[[Stage], None]] = {
     "killer": lambda stage: stage.die(),
     "later": _later,
     "gone": _later,  # so that somebody takes it up in the middle, and asks
+    "hangs": _later,
     "asks": _ask,
     "naps": _nap,
     "rejected": _reject,

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from functools import wraps
 from pathlib import Path
 from sqlite3 import Connection, Error
 from typing import Any, NamedTuple
 
+from holdfast.core.moves import Ending
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.memory.tables import Tables
 from holdfast.stores.protocol import Store
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.connection import Connections
-from holdfast.testing.simulation.machine import Machine, Process, Thread
+from holdfast.testing.simulation.machine import START, Machine, Process, Thread
 
+LEASE = timedelta(seconds=2.4)
 WRITE = (
     "beat",
     "cancel",
@@ -53,6 +56,15 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
     options: dict[str, Any]
     again: Callable[[], Any]
+    at: datetime = START
+    """What the clock of whoever asked said."""
+
+
+def ending_of(call: Call, document_id: int, fence: int) -> Ending | None:
+    """Gives how a call gives back a document that is held under a fence, if it does."""
+    endings = call.arguments[0] if call.verb == "give_back" else ()
+    held = (document_id, fence)  # a claim that was lost may be given back beside one that was not
+    return next((one for one in endings if (one.claim.document_id, one.claim.fence) == held), None)
 
 
 class Watch:
@@ -65,6 +77,7 @@ class Watch:
         self._call: Call | None = None
         self._calls: dict[Thread | None, Call] = {}
         self.enlisted: Callable[[int, Process], None] = lambda _worker, _process: None
+        self.reclaimed: Callable[[Call], None] = lambda _call: None
         self.delivered: list[Call] = []
         """Every call that was made, the oldest first."""
 
@@ -86,11 +99,13 @@ class Watch:
     def carry_out(self, call: Call) -> Any:
         """Carries out a call, for the first time or once more."""
         current = self._machine.current
-        self._calls[current] = call
+        self._calls[current] = call = call._replace(at=self._machine.clock())
         try:
             answer = call.again()
             if call.verb == "enlist":
                 self.enlisted(answer.id, call.process)
+            if call.verb == "reclaim":
+                self.reclaimed(call)
             return answer
         finally:
             del self._calls[current]

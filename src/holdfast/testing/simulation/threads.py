@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from queue import Empty
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from holdfast.core import step
 from holdfast.core.model import Worker
 from holdfast.engine import bodies, budget, caretaker, doors, heartbeat, orphans, pace, report, rounds, runners, worker
 from holdfast.testing.simulation.machine import Machine, Process, Waiters
@@ -144,6 +146,7 @@ THREADING = SimpleNamespace(Thread=Thread, Lock=Lock, Event=Event, get_ident=_id
 
 LENT: dict[tuple[Any, str], Any] = {
     **GRAINS,
+    (step, "SLACK"): timedelta(seconds=1),
     **{(module, "monotonic"): lambda: _machine.now for module in CLOCKED},
     **{(module, "threading"): THREADING for module in (heartbeat, runners, worker)},
     (runners, "SimpleQueue"): SimpleQueue,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError, StoreGone
 from holdfast.testing.simulation.machine import Killed, Process, Thread
-from holdfast.testing.simulation.promises import CLAIM, LEASE, MOVES
+from holdfast.testing.simulation.promises import CLAIM, MOVES
 from holdfast.testing.simulation.shapes import CHANGES, ORDER
+from holdfast.testing.simulation.stores import LEASE
 
 if TYPE_CHECKING:
     from holdfast.testing.simulation.world import World
@@ -123,7 +124,7 @@ class Trouble:
         raise StoreGone("the connection is gone")
 
     def _set_wrong(self, thread: Thread) -> None:
-        self._world.promises.clocks_differ = True
+        self._world.promises.doubts.clocks = True
         thread.process.skew = SKEWS[self._choices.one_of(len(SKEWS))]
 
     def _stop(self, thread: Thread) -> None:
@@ -139,7 +140,7 @@ class Trouble:
             return
         call = calls[-1 - self._choices.one_of(min(SHOWN, len(calls)))]
         self._world.tell(f"it is {call.verb} by {call.process}")
-        self._world.promises.hands_differ |= call.verb in (*CLAIM, *MOVES)
+        self._world.promises.doubts.hands |= call.verb in (*CLAIM, *MOVES)
         machine = self._world.machine
         before, machine.current = machine.current, None
         try:

@@ -24,10 +24,10 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.simulation.books import Books, MemoryBooks, Seen, SqliteBooks
 from holdfast.testing.simulation.choices import Choices
 from holdfast.testing.simulation.machine import Machine, Process, Stuck, Thread
-from holdfast.testing.simulation.promises import LEASE, Held, Promises
+from holdfast.testing.simulation.promises import Held, Promises
 from holdfast.testing.simulation.shapes import OVER, SHAPES, pipeline_of, places, play_on
-from holdfast.testing.simulation.stage import INCURABLE, TABLE, TEMPERS, Stage, Temper, new_document
-from holdfast.testing.simulation.stores import Watched, WatchedMemory, WatchedSqlite
+from holdfast.testing.simulation.stage import ASKING, INCURABLE, TABLE, TEMPERS, Stage, Temper, new_document
+from holdfast.testing.simulation.stores import LEASE, Watched, WatchedMemory, WatchedSqlite
 from holdfast.testing.simulation.threads import run_on
 from holdfast.testing.simulation.trouble import Trouble
 
@@ -66,6 +66,7 @@ class World:
         self.books = self._open_books()
         self.promises = Promises(self.machine, self.books, is_incurable=self._is_incurable)
         self.store.watch.enlisted = self.promises.enlisted
+        self.store.watch.reclaimed = self.promises.reclaimed
         self.store.watch.look = self.promises.look
         self.stage = Stage(
             clock=self.machine.clock,
@@ -152,7 +153,13 @@ class World:
         return True
 
     def _is_worth_it(self, seen: Seen) -> bool:
-        return seen.state == "paused" or (seen.state == "dead" and not (self._forgiven and self._is_incurable(seen)))
+        if seen.state == "paused":
+            return self._asks(seen)
+        return seen.state == "dead" and not (self._forgiven and self._is_incurable(seen))
+
+    def _asks(self, seen: Seen) -> bool:
+        """Answers whether a document is parked for somebody. What sleeps has to wake by itself."""
+        return seen.on_hold or seen.at_gate or self.stage.tempers[seen.key, seen.version].kind in ASKING
 
     def _see_to_it_that_somebody_works(self) -> None:
         if not any(self.machine.is_running(process) for process in self._up_to_date):
@@ -161,10 +168,11 @@ class World:
     def _forgive(self) -> None:
         """Somebody looks at what is parked or dead, and lets it go on."""
         self._forgiven += 1
-        numbers = [seen.id for seen in self.promises.seen]
+        parked = [seen.id for seen in self.promises.seen if seen.state == "paused" and self._asks(seen)]
+        dead = [seen.id for seen in self.promises.seen if seen.state == "dead"]
         with self.as_people():
-            self.store.resume(self.plan, numbers, who="somebody", reason="it is right")
-            self.store.redrive(numbers, who="somebody", reason="once more")
+            self.store.resume(self.plan, parked, who="somebody", reason="it is right")
+            self.store.redrive(dead, who="somebody", reason="once more")
 
     def _look_back(self) -> None:
         """When all is over, every document has to be at the end that its temper allows, with what that leaves."""
