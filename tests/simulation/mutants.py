@@ -485,6 +485,22 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         "sqlite",
     ),
+    _one(
+        "in SQL: the cursor is committed before the items",
+        "stores.sqlite.commit:Commit._write",
+        "    for statement in changes.keeping:\n        db.execute(*statement)\n"
+        "    self._run_effects(db, changes.moves)\n",
+        "    self._run_effects(db, changes.moves)\n    db.execute('commit')\n    db.execute('begin immediate')\n"
+        "    for statement in changes.keeping:\n        db.execute(*statement)\n",
+        "sqlite",
+    ),
+    _one(
+        "in SQL: effects commit after the checkpoint",
+        "stores.sqlite.commit:Commit._write",
+        "    self._run_effects(db, changes.moves)\n",
+        "    db.execute('commit')\n    db.execute('begin immediate')\n    self._run_effects(db, changes.moves)\n",
+        "sqlite",
+    ),
     _one("in SQL: a claim does not raise the fence", "sql:claim", "fence = fence + 1", "fence = fence", "sqlite"),
     _one("in SQL: what is not due is claimed", "sql:find_due", "   and due_at <= :now\n", "", "sqlite"),
     _one("in SQL: a batch does not learn what it expects", "sql:expect", "expected + :count", "expected", "sqlite"),

@@ -15,6 +15,8 @@ from greenlet import GreenletExit, getcurrent, greenlet
 from holdfast.testing.simulation.choices import Choices
 
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
+SELDOM = 0.2
+"""How much of the trouble comes inside a transaction: most often it is the same as before or after it."""
 
 
 class Killed(BaseException):
@@ -77,6 +79,9 @@ class Interference(Protocol):
 
     def happen(self, thread: Thread, where: str) -> None:
         """Lets something happen to the thread that came by, or to others: it may be killed, held up or cut off."""
+
+    def strike(self, thread: Thread, where: str) -> None:
+        """Kills the process that came by, or cuts it off."""
 
 
 class Machine:
@@ -143,16 +148,28 @@ class Machine:
         thread = self.current
         if thread is None or thread.greenlet is None:
             return  # the simulation itself looks, or a person decides
-        if not thread.process.alive:
-            raise Killed
+        self.require_life()
         chosen = self.choices.which(self._give_way, self._trouble.chance)
         if chosen == 2:
             self._trouble.happen(thread, where)
-            if not thread.process.alive:
-                raise Killed
+            self.require_life()
         if chosen == 1 or thread.process.frozen_until > self.now:
             thread.wakes_at = self.now
             self._leave(thread)
+
+    def brink(self, where: str) -> None:
+        """A place inside a transaction: nobody else goes on here, but the process may end, or be cut off."""
+        thread = self.current
+        if thread is None or thread.greenlet is None:
+            return
+        if self.choices.which(self._trouble.chance * SELDOM):
+            self._trouble.strike(thread, where)
+            self.require_life()
+
+    def require_life(self) -> None:
+        """Ends what runs now if its process is gone."""
+        if self.current is not None and not self.current.process.alive:
+            raise Killed
 
     # processes
 

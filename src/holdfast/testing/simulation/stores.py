@@ -1,6 +1,8 @@
 """Stores that are watched: there is a point before each transaction and one after it, and what it changed is looked at.
 
 A process that is killed at the point after a transaction never learns that it was committed; so is one that is cut off.
+On SQLite a process may also end on both sides of each COMMIT, and what that made durable is looked at: a verb that
+commits twice is caught in between.
 Each call of a verb that writes is remembered, so that it can be delivered once more.
 """
 
@@ -11,8 +13,8 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import wraps
 from pathlib import Path
-from sqlite3 import Connection, Error
-from typing import Any, NamedTuple
+from sqlite3 import Connection, Cursor, Error
+from typing import Any, NamedTuple, cast
 
 from holdfast.core.moves import Ending
 from holdfast.stores.memory import MemoryStore
@@ -20,6 +22,7 @@ from holdfast.stores.memory.tables import Tables
 from holdfast.stores.protocol import Store
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.connection import Connections
+from holdfast.stores.sqlite.turnstile import Turnstile
 from holdfast.testing.simulation.machine import START, Machine, Process, Thread
 
 LEASE = timedelta(seconds=2.4)
@@ -115,17 +118,30 @@ class Watch:
         if not self._depth:
             self._machine.point("before")
             self._call = self._calls.get(self._machine.current)
+        self._machine.require_life()
         self._depth += 1
 
     def left(self) -> None:
         """Leaves a transaction, whatever came of it."""
         self._depth -= 1
 
-    def after(self, *, wrote: bool) -> None:
-        """Looks at what the outermost transaction changed, and puts a point after it."""
+    def before_commit(self) -> None:
+        """Lets the process end before what it wrote is durable."""
+        self._machine.brink("before")
+
+    def committed(self) -> None:
+        """Looks at what became durable, and lets the process end."""
+        self.look_at_changes()
+        self._machine.brink("after")
+
+    def look_at_changes(self) -> None:
+        """Looks at what was changed. A heartbeat changes no document."""
+        if self._call is None or self._call.verb != "beat":
+            self.look(self._call)
+
+    def after(self) -> None:
+        """Puts a point after the outermost transaction."""
         if not self._depth:
-            if wrote and (self._call is None or self._call.verb != "beat"):
-                self.look(self._call)
             self._machine.point("after")
 
 
@@ -145,7 +161,7 @@ class _Reading:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._watch.left()
         if kind is None:
-            self._watch.after(wrote=False)
+            self._watch.after()
 
 
 class _Writing:
@@ -173,7 +189,8 @@ class _Writing:
         self._tables.undo.clear()
         self._watch.left()
         if kind is None:
-            self._watch.after(wrote=True)
+            self._watch.look_at_changes()
+            self._watch.after()
 
 
 class WatchedMemory(MemoryStore):
@@ -193,6 +210,27 @@ class WatchedMemory(MemoryStore):
         return self._changing
 
 
+class _Committing:
+    """A connection of which every COMMIT is watched."""
+
+    __slots__ = ("_connection", "_watch")
+
+    def __init__(self, watch: Watch, connection: Connection) -> None:
+        self._watch = watch
+        self._connection = connection
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Cursor:
+        if sql[:6].lower() != "commit":
+            return self._connection.execute(sql, parameters)
+        self._watch.before_commit()
+        cursor = self._connection.execute(sql, parameters)
+        self._watch.committed()
+        return cursor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
 class WatchedConnections(Connections):
     """The connections of a SQLite store that is watched."""
 
@@ -206,7 +244,7 @@ class WatchedConnections(Connections):
                 yield connection
         finally:
             self.watch.left()
-        self.watch.after(wrote=True)
+        self.watch.after()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -216,7 +254,11 @@ class WatchedConnections(Connections):
                 yield connection
         finally:
             self.watch.left()
-        self.watch.after(wrote=False)
+        self.watch.after()
+
+    def _mine(self) -> tuple[Connection, Turnstile]:
+        connection, turnstile = super()._mine()
+        return cast("Connection", _Committing(self.watch, connection)), turnstile
 
 
 class WatchedSqlite(SqliteStore):

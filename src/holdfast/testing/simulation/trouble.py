@@ -26,6 +26,8 @@ LASTS = 30
 """How many turns the last trouble is given to have consequences before there is peace."""
 OFTEN = ("kill", "freeze", "cut off", "deliver again", "deliver again")
 """What comes more often than the rest."""
+STRIKES = ("kill", "cut off")
+"""What may happen where nobody else can go on."""
 SHOWN = 8
 """How many of the calls that were made last may be delivered once more."""
 SKEWS = (0.0, 2.0, -2.0, 4.0)
@@ -79,12 +81,19 @@ class Trouble:
         """Lets something happen to the thread that came by, or to others."""
         if self._ceased:
             return
-        kind = self._names[self._choices.one_of(len(self._names))]
+        self._bring(self._names[self._choices.one_of(len(self._names))], thread, f"{where} a transaction")
+
+    def strike(self, thread: Thread, where: str) -> None:
+        """Kills the process that came by, or cuts it off."""
+        if not self._ceased:
+            self._bring(STRIKES[self._choices.one_of(len(STRIKES))], thread, f"{where} a commit")
+
+    def _bring(self, kind: str, thread: Thread, where: str) -> None:
         self._left -= 1
         self._ceased = self._left <= 0
         self._last_at = self._world.machine.turns
         self.counts[kind] += 1
-        self._world.tell(f"{where} a transaction: {kind}")
+        self._world.tell(f"{where}: {kind}")
         self._kinds[kind](thread)
 
     @property
