@@ -185,7 +185,7 @@ def asked_of(query: str, desk: Desk) -> dict[str, Any]:
         "let_go": {"id": desk.worker.id, "keeping": many},
         "find_keys": {"batch_id": 1, "keys": texts([f"key {n}" for n in range(500)])},
         "find": {"key": "key 7"},
-        "wake": {"pipeline_id": plan.pipeline_id, "gates": "{}", "limit": 2000},
+        "wake": {"pipeline_id": plan.pipeline_id, "bodies": numbers([plan.first]), "limit": 2000},
         "undecided": {"pipeline_id": plan.pipeline_id, "step_id": plan.first, "limit": 500},
         "lost": place,
         "hold_batches": place,

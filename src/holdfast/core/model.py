@@ -76,6 +76,11 @@ class Plan(Struct, frozen=True):
         """The numbers of its gates."""
         return [self.step_ids[gate] for gate in self.gates]
 
+    @property
+    def body_ids(self) -> list[int]:
+        """The numbers of its steps that are no gates."""
+        return [number for step, number in self.step_ids.items() if step not in self.gates]
+
     def before(self, step: str) -> list[str]:
         """Names the steps before one."""
         names = list(self.step_ids)

@@ -87,7 +87,7 @@ class Upkeep(Base):
         now = self.now()
         with self._writing():
             paused = [row for row in self._documents(plan) if row.state == "paused"]
-            asleep = [row for row in paused if row.step_id not in plan.gate_ids or row.error == ON_HOLD]
+            asleep = [row for row in paused if row.step_id in plan.body_ids or row.error == ON_HOLD]
             due = [(row.due_at, row.id, row) for row in asleep if row.due_at is not None and row.due_at <= now]
             rested = [row for *_, row in sorted(due, key=lambda one: one[:2])[:limit]]
             for row in rested:

@@ -57,7 +57,7 @@ class Upkeep(Base):
 
     def wake(self, plan: Plan, *, who: str, limit: int = TOGETHER) -> int:
         now = self._now()
-        asked = {"pipeline_id": plan.pipeline_id, "gates": numbers(plan.gate_ids), "now": now}
+        asked = {"pipeline_id": plan.pipeline_id, "bodies": numbers(plan.body_ids), "now": now}
 
         def wake(db: Db) -> int:
             woken = [row[0] for row in db.execute(SQL["wake"], asked | {"limit": limit}).fetchall()]

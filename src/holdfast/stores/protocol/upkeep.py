@@ -33,7 +33,7 @@ class Upkeep(Protocol):
         """Lets paused documents wait again whose time has come, with a line in the journal. Answers how many.
 
         So many at once, the longest overdue first: again and again until it answers 0. Those at gates are left alone:
-        somebody decides.
+        somebody decides. So are those at steps that the plan lacks, which may be gates, unless they are on hold.
         """
 
     def set_time(self, plan: Plan, gate: str, *, within: timedelta, limit: int = TOGETHER) -> int:

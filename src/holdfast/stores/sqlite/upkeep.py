@@ -63,7 +63,7 @@ class Upkeep(Base):
         return standing(db.execute(SQL["standing_by_id"], {"id": taken.id}).fetchone())
 
     def wake(self, plan: Plan, *, who: str, limit: int = TOGETHER) -> int:
-        asked = {"pipeline_id": plan.pipeline_id, "gates": encode_json(plan.gate_ids), "now": self._now()}
+        asked = {"pipeline_id": plan.pipeline_id, "bodies": encode_json(plan.body_ids), "now": self._now()}
         with self._db.reading() as db:
             if db.execute(SQL["sleeping"], asked).fetchone() == (0,):
                 return 0

@@ -12,7 +12,7 @@ from holdfast.core.decisions import waits_at
 from holdfast.core.model import ON_HOLD, Checkpoint, Claim
 from holdfast.core.plan import Shape
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.conformance.base import LEASE, PAPERS, SECOND, Conformance, Desk
+from holdfast.testing.conformance.base import LEASE, PAPERS, REVIEWS, SECOND, Conformance, Desk
 from holdfast.testing.conformance.operators import WHO
 
 
@@ -100,6 +100,14 @@ class ReviewConformance(Conformance):
         gated.commit(gated.forward(gated.take_in(), state="paused", reason="gate review", timeout=SECOND))
         gated.clock.advance(timedelta(days=1))
         assert gated.store.wake(gated.plan, who="bob") == 0
+        assert gated.standing().state == "paused"
+
+    def test_a_document_at_a_gate_is_not_woken_by_who_does_not_know_the_gate(self, gated: Desk) -> None:
+        ungated = Shape(REVIEWS.pipeline, tuple(step for step in REVIEWS.steps if step.name != "review"))
+        of_another_version = gated.store.declare(ungated)
+        gated.commit(gated.forward(gated.take_in(), state="paused", reason="gate review", timeout=SECOND))
+        gated.clock.advance(timedelta(days=1))
+        assert gated.store.wake(of_another_version, who="bob") == 0
         assert gated.standing().state == "paused"
 
     def test_the_longest_undecided_come_first_in_bounded_numbers(self, gated: Desk) -> None:

@@ -4,4 +4,4 @@ select exists (select 1
                 where pipeline_id = %(pipeline_id)s
                   and state = 'paused'
                   and due_at <= coalesce(%(now)s::timestamptz, now())
-                  and (step_id <> all(%(gates)s::bigint[]) or error = 'OnHold'))
+                  and (step_id = any(%(bodies)s::bigint[]) or error = 'OnHold'))

@@ -4,4 +4,4 @@ select exists (select 1
                 where pipeline_id = :pipeline_id
                   and state = 'paused'
                   and due_at <= :now
-                  and (step_id not in (select value from json_each(:gates)) or error = 'OnHold'))
+                  and (step_id in (select value from json_each(:bodies)) or error = 'OnHold'))

@@ -1,4 +1,5 @@
--- Paused documents whose time has come wait again. At a gate, somebody decides, unless they were put on hold.
+-- Paused documents whose time has come wait again. At a gate, also at one that whoever asks does not know, somebody
+-- decides, unless they were put on hold.
 -- A slice at a time, the longest overdue first, so that nobody who commits waits for many.
 update hf_document
    set state = 'waiting', reason = '', error = ''
@@ -7,7 +8,7 @@ update hf_document
                where pipeline_id = :pipeline_id
                  and state = 'paused'
                  and due_at <= :now
-                 and (step_id not in (select value from json_each(:gates)) or error = 'OnHold')
+                 and (step_id in (select value from json_each(:bodies)) or error = 'OnHold')
                order by due_at, id
                limit :limit)
 returning id
