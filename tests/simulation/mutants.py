@@ -394,6 +394,31 @@ MUTANTS: tuple[Mutant, ...] = (
         "serves=self._served(row),",
         "serves=self._served(row), reuses=row.reuses,",
     ),
+    # other versions of the pipeline
+    _one(
+        "what an earlier version of a step made is not out of date",
+        "core.stale:_changed",
+        '("version", "kind",',
+        '("kind",',
+    ),
+    _one(
+        "what a step made under other settings is not out of date",
+        "core.stale:_changed",
+        "[*_changed_settings(was.settings, now.settings)]",
+        "[]",
+    ),
+    _one(
+        "a document that goes on under another plan counts as done under it",
+        "core.pins:went_on",
+        "begun.steps)]",
+        "under.steps)]",
+    ),
+    _one(
+        "a document counts as done under the plan that it was begun under",
+        "stores.memory.work:Work._claim",
+        "    self._repin(plan, claimed)\n",
+        "",
+    ),
     # people
     _one(
         "a pause costs the attempt",
@@ -438,6 +463,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "]",
     ),
     _one("a pause ends before its time", "stores.memory.upkeep:Upkeep.wake", "and row.due_at <= now]", "]"),
+    _one(
+        "whoever does not know a gate wakes what is parked there",
+        "stores.memory.upkeep:Upkeep.wake",
+        "row.step_id in plan.body_ids",
+        "row.step_id not in plan.gate_ids",
+    ),
     _one(
         "time passes gates",
         "stores.memory.upkeep:Upkeep.wake",
@@ -513,6 +544,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "sqlite",
     ),
     _one("in SQL: suspects are claimed among others", "sql:find_due", "   and crashes < 2\n", "", "sqlite"),
+    _one(
+        "in SQL: a document counts as done under the plan that it was begun under",
+        "sql:repin",
+        "where ",
+        "where false and ",
+        "sqlite",
+    ),
     _one("in SQL: priorities are ignored", "sql:find_due", "priority desc, ", "", "sqlite"),
     _one("in SQL: a redriven document is not forgiven", "sql:redrive", "attempts = 0, crashes = 0,", "", "sqlite"),
     _one(

@@ -28,7 +28,7 @@ def test_no_schedule_breaks_a_promise_on_sqlite(first: int) -> None:
 
 def test_every_kind_of_trouble_comes_and_many_states_are_seen() -> None:
     seen = run_slice(range(150))
-    assert len(seen.troubles) == 18
+    assert len(seen.troubles) == 21
     assert min(seen.troubles.values()) > 5
     assert len(seen.states) > 500
 

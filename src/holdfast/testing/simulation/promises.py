@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.core.moves import Move
 from holdfast.testing.simulation.books import Books, Seen
 from holdfast.testing.simulation.counts import miscounted
+from holdfast.testing.simulation.editions import Editions
 from holdfast.testing.simulation.effects import Effects
 from holdfast.testing.simulation.leaving import Doubts, Leaving
 from holdfast.testing.simulation.machine import Machine, Process
@@ -66,6 +67,7 @@ class Promises:
         self.doubts = Doubts()
         self._leaving = Leaving(machine, books, doubts=self.doubts, holder_of=self._process, is_incurable=is_incurable)
         self._verifying = Verifying()
+        self.editions = Editions()
         self.acknowledged: set[str] = set()
         self.given_up: dict[tuple[str, int, str], set[int]] = {}
         """The items that were set aside for good, by key, version and step."""
@@ -198,6 +200,8 @@ class Promises:
             self.say(f"{was.key} made one move and counts {now.moves - was.moves}")
         self._was_the_holder(call, was, [move.claim.fence for move in _moves_of(call, was)])
         self._say_if(self._verifying.moved(was) if call and VERIFIED in call.arguments[0].step_ids else "")
+        if call is not None:
+            self.editions.moved(call.arguments[0], was, now)
         if was.step in OVER:
             self._set_aside(was, now)
             if now.step != was.step:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.errors import HoldfastError, StoreGone
 from holdfast.testing.simulation.machine import Killed, Process, Thread
 from holdfast.testing.simulation.promises import CLAIM, MOVES
-from holdfast.testing.simulation.shapes import CHANGES, ORDER
+from holdfast.testing.simulation.shapes import CHANGES, GATES, REMOVABLE, Edition
 from holdfast.testing.simulation.stores import LEASE
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ class Trouble:
             "stop": self._stop,
             "start": self._start,
             "new version": self._change_pipeline,
+            "edit": self._edit,
+            "take out": self._take_out,
+            "redo": self._redo,
             "deliver again": self._deliver_again,
             "cancel": self._cancel,
             "pause": self._pause,
@@ -209,8 +212,30 @@ class Trouble:
     def _change_pipeline(self, _: Thread) -> None:
         """Somebody deploys another version: workers that begin from now on have it."""
         more = CHANGES[self._choices.one_of(len(CHANGES))]
-        steps = tuple(step for step in ORDER if step in (*self._world.steps, *more))
+        now = self._world.edition
+        self._deploy(now.having({step: 1 for step in more if step not in now.steps}))
+
+    def _edit(self, _: Thread) -> None:
+        """Somebody writes a step anew, and deploys that."""
+        now = self._world.edition
+        bodies = [step for step in now.steps if step not in GATES]
+        edited = bodies[self._choices.one_of(len(bodies))]
+        self._world.tell(f"it is {edited}")
+        self._deploy(now.having({edited: now.times(edited) + 1}))
+
+    def _take_out(self, _: Thread) -> None:
+        """Somebody deploys the pipeline without a step. Those that run may still bring documents to it."""
+        removable = [step for step in self._world.steps if step in REMOVABLE]
+        if removable:
+            removed = removable[self._choices.one_of(len(removable))]
+            self._world.tell(f"it is {removed}")
+            self._deploy(self._world.edition.without(removed))
+
+    def _deploy(self, edition: Edition) -> None:
         try:
-            self._world.deploy(steps)
+            self._world.deploy(edition)
         except HoldfastError as error:
             self._world.tell(f"{error}")
+
+    def _redo(self, _: Thread) -> None:
+        self._world.redo()

@@ -16,16 +16,19 @@ from msgspec import Struct
 from holdfast import Document
 from holdfast.core.codec import decode_json
 from holdfast.core.errors import HoldfastError
+from holdfast.core.stale import Stale
 from holdfast.engine.bodies import StoreReader
 from holdfast.engine.budget import Budget
 from holdfast.engine.settings import Settings
+from holdfast.engine.stale import stale_groups
 from holdfast.engine.worker import Worker
+from holdfast.stores.protocol import Which
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.simulation.books import Books, MemoryBooks, Seen, SqliteBooks
 from holdfast.testing.simulation.choices import Choices
 from holdfast.testing.simulation.machine import Machine, Process, Stuck, Thread
 from holdfast.testing.simulation.promises import Held, Promises
-from holdfast.testing.simulation.shapes import OVER, SHAPES, pipeline_of, places, play_on
+from holdfast.testing.simulation.shapes import ORDER, OVER, SHAPES, Edition, pipeline_of, places, play_on
 from holdfast.testing.simulation.stage import ASKING, INCURABLE, TABLE, TEMPERS, Stage, Temper, new_document
 from holdfast.testing.simulation.stores import LEASE, Watched, WatchedMemory, WatchedSqlite
 from holdfast.testing.simulation.threads import run_on
@@ -38,6 +41,8 @@ LONG_ENOUGH = 500
 MOST_TURNS = 8000
 FORGIVENESS = 8
 """How often somebody looks at what is parked or dead, in peace."""
+REDOING = 4
+"""How often somebody has work redone that is out of date, in peace."""
 BATCH = "batch"
 
 
@@ -79,11 +84,12 @@ class World:
             inside=self._inside,
         )
         self._bodies: list[tuple[Process, Held]] = []
-        self.steps: tuple[str, ...] = ()
+        self.edition = Edition((), ())
         self.versions: dict[str, int] = {}
         self.budgets: dict[Process, Budget] = {}
         self._up_to_date: list[Process] = []
         self._forgiven = 0
+        self._redone = 0
 
     def _open(self, file: Path | None) -> Watched:
         return WatchedMemory(self.machine) if file is None else WatchedSqlite(self.machine, file)
@@ -122,7 +128,7 @@ class World:
     def _prepare(self) -> None:
         with self.store.transaction() as tx:
             tx.execute(TABLE)
-        self.deploy(SHAPES[self.choices.one_of(len(SHAPES))])
+        self.deploy(Edition.of(dict.fromkeys(SHAPES[self.choices.one_of(len(SHAPES))], 1)))
         for number in range(1 + self.choices.one_of(3)):
             self.submit(f"doc{number}")
         for _ in range(1 + self.choices.one_of(2)):
@@ -144,11 +150,16 @@ class World:
     def _is_over(self) -> bool:
         if self.promises.broken:
             return True
+        self._bring_back_what_is_missed()
         if not self.promises.all_rest:
             self._see_to_it_that_somebody_works()
             return False
         if self._forgiven < FORGIVENESS and any(self._is_worth_it(seen) for seen in self.promises.seen):
             self._forgive()
+            return False
+        if self._redone < REDOING and self.redo():
+            self._redone += 1
+            self._stop_earlier_editions()
             return False
         return True
 
@@ -163,7 +174,15 @@ class World:
 
     def _see_to_it_that_somebody_works(self) -> None:
         if not any(self.machine.is_running(process) for process in self._up_to_date):
+            self._bring_back_what_is_missed()
             self.start_worker()
+
+    def _bring_back_what_is_missed(self) -> None:
+        """Somebody sees documents at steps that were taken out, to which a worker brought them that did not know."""
+        at = {seen.step for seen in self.promises.seen if seen.state != "cancelled"} - {None, *self.steps}
+        if at:
+            self.tell(f"somebody brings {sorted(map(str, at))} back")
+            self.deploy(self.edition.having({step: 1 for step in ORDER if step in at}))
 
     def _forgive(self) -> None:
         """Somebody looks at what is parked or dead, and lets it go on."""
@@ -173,6 +192,12 @@ class World:
         with self.as_people():
             self.store.resume(self.plan, parked, who="somebody", reason="it is right")
             self.store.redrive(dead, who="somebody", reason="once more")
+
+    def _stop_earlier_editions(self) -> None:
+        """What they would do is out of date as soon as it is done."""
+        for process in self.machine.processes:
+            if process not in self._up_to_date:
+                self.budgets[process].stop("another version is deployed")
 
     def _look_back(self) -> None:
         """When all is over, every document has to be at the end that its temper allows, with what that leaves."""
@@ -188,6 +213,8 @@ class World:
         if seen.state != "done":
             self.promises.say(f"in peace {seen.key} came to its end as {seen.state}: {seen}")
             return
+        for wrong in self.promises.editions.out_of_date(self.plan, seen):
+            self.promises.say(wrong)
         for step in [one for one in self.steps if one in ("pages", *OVER, "total")]:
             number = self.plan.step_ids[step]
             kept = self.store.read(seen.id, seen.reuses.get(number, seen.generation), number, -1, 1000)
@@ -224,18 +251,34 @@ class World:
             self.store.submit(self.plan, BATCH, [one], submission=len(self.stage.tempers), part=0)
         self.promises.acknowledged.add(key)
 
-    def deploy(self, steps: tuple[str, ...]) -> None:
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The steps that the pipeline has now."""
+        return self.edition.steps
+
+    def deploy(self, edition: Edition) -> None:
         """Somebody lets workers have another version from now on; those that run go on with theirs."""
         with self.as_people():
-            self.plan = self.store.declare(pipeline_of(steps).shape())
-        self.steps = steps
+            self.plan = self.store.declare(pipeline_of(edition).shape())
+        self.edition = edition
+        self.promises.editions.deployed(self.plan, edition)
         self._up_to_date = []
+
+    def redo(self) -> int:
+        """Somebody has all work redone that is out of date. Answers how many documents that were."""
+        with self.as_people():
+            return sum(len(self._redo(group)) for group in stale_groups(self.store, pipeline_of(self.edition)))
+
+    def _redo(self, group: Stale) -> list[int]:
+        at: list[Which] = [{"plan": group.plan_id, "state": one.state, "step": one.step} for one in group.counts]
+        numbers = [number for which in at for number in self.store.select(self.plan.pipeline, **which)]
+        return self.store.rewind_to(self.plan, numbers, to=group.to, who="somebody", reason=group.why)
 
     def start_worker(self) -> None:
         """A process begins to work, with the pipeline as it is now."""
         number = len(self.machine.processes) + 1
         process = Process(f"worker{number}", pid=number, host="ab"[self.choices.one_of(2)])
-        pipeline = pipeline_of(self.steps)
+        pipeline = pipeline_of(self.edition)
         budget = self.budgets[process] = Budget()
         settings = Settings(
             name=process.name,
