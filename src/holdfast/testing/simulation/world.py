@@ -14,7 +14,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast import Document
-from holdfast.core.codec import decode_json
 from holdfast.core.errors import HoldfastError
 from holdfast.core.stale import Stale
 from holdfast.engine.bodies import StoreReader
@@ -27,9 +26,10 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.simulation.books import Books, MemoryBooks, Seen, SqliteBooks
 from holdfast.testing.simulation.choices import Choices
 from holdfast.testing.simulation.machine import Machine, Process, Stuck, Thread
+from holdfast.testing.simulation.peace import Peace
 from holdfast.testing.simulation.promises import Held, Promises
-from holdfast.testing.simulation.shapes import ORDER, OVER, SHAPES, Edition, pipeline_of, places, play_on
-from holdfast.testing.simulation.stage import ASKING, INCURABLE, TABLE, TEMPERS, Stage, Temper, new_document
+from holdfast.testing.simulation.shapes import ORDER, SHAPES, Edition, pipeline_of, places, play_on
+from holdfast.testing.simulation.stage import INCURABLE, TABLE, TEMPERS, Stage, Temper, new_document
 from holdfast.testing.simulation.stores import LEASE, Watched, WatchedMemory, WatchedSqlite
 from holdfast.testing.simulation.threads import run_on
 from holdfast.testing.simulation.trouble import Trouble
@@ -39,10 +39,6 @@ GIVE_WAY = 0.08
 LONG_ENOUGH = 500
 """After so many turns there is peace, whether all the trouble has come or not."""
 MOST_TURNS = 8000
-FORGIVENESS = 8
-"""How often somebody looks at what is parked or dead, in peace."""
-REDOING = 4
-"""How often somebody has work redone that is out of date, in peace."""
 BATCH = "batch"
 
 
@@ -69,7 +65,7 @@ class World:
         self._story = story
         self.store = self._open(file)
         self.books = self._open_books()
-        self.promises = Promises(self.machine, self.books, is_incurable=self._is_incurable)
+        self.promises = Promises(self.machine, self.books, is_incurable=self.is_incurable)
         self.store.watch.enlisted = self.promises.enlisted
         self.store.watch.reclaimed = self.promises.reclaimed
         self.store.watch.look = self.promises.look
@@ -80,16 +76,14 @@ class World:
             die=self._die,
             tell=self.tell,
             misread=self._misread,
-            made=self._made,
+            made=self.made,
             inside=self._inside,
         )
         self._bodies: list[tuple[Process, Held]] = []
         self.edition = Edition((), ())
         self.versions: dict[str, int] = {}
         self.budgets: dict[Process, Budget] = {}
-        self._up_to_date: list[Process] = []
-        self._forgiven = 0
-        self._redone = 0
+        self.up_to_date: list[Process] = []
 
     def _open(self, file: Path | None) -> Watched:
         return WatchedMemory(self.machine) if file is None else WatchedSqlite(self.machine, file)
@@ -109,8 +103,9 @@ class World:
             self._prepare()
             self.machine.run(self._is_enough)
             self._make_peace()
-            self.machine.run(self._is_over)
-            self._look_back()
+            peace = Peace(self)
+            self.machine.run(peace.is_over)
+            peace.look_back()
         except Stuck as stuck:
             self.promises.say(f"{stuck}: {[*self.promises.seen]}")
         except Exception as error:  # noqa: BLE001 - whatever comes out here, nobody promised it
@@ -137,7 +132,7 @@ class World:
     def _is_enough(self) -> bool:
         if self.promises.broken or self.trouble.is_over or self.choices.are_over or self.machine.turns > LONG_ENOUGH:
             return True
-        self._see_to_it_that_somebody_works()
+        self.see_to_it_that_somebody_works()
         return False
 
     def _make_peace(self) -> None:
@@ -147,84 +142,18 @@ class World:
             process.skew = 0.0
         self.start_worker()
 
-    def _is_over(self) -> bool:
-        if self.promises.broken:
-            return True
-        self._bring_back_what_is_missed()
-        if not self.promises.all_rest:
-            self._see_to_it_that_somebody_works()
-            return False
-        if self._forgiven < FORGIVENESS and any(self._is_worth_it(seen) for seen in self.promises.seen):
-            self._forgive()
-            return False
-        if self._redone < REDOING and self.redo():
-            self._redone += 1
-            self._stop_earlier_editions()
-            return False
-        return True
-
-    def _is_worth_it(self, seen: Seen) -> bool:
-        if seen.state == "paused":
-            return self._asks(seen)
-        return seen.state == "dead" and not (self._forgiven and self._is_incurable(seen))
-
-    def _asks(self, seen: Seen) -> bool:
-        """Answers whether a document is parked for somebody. What sleeps has to wake by itself."""
-        return seen.on_hold or seen.at_gate or self.stage.tempers[seen.key, seen.version].kind in ASKING
-
-    def _see_to_it_that_somebody_works(self) -> None:
-        if not any(self.machine.is_running(process) for process in self._up_to_date):
-            self._bring_back_what_is_missed()
+    def see_to_it_that_somebody_works(self) -> None:
+        """Starts a worker with the present version, if there is none."""
+        if not any(self.machine.is_running(process) for process in self.up_to_date):
+            self.bring_back_what_is_missed()
             self.start_worker()
 
-    def _bring_back_what_is_missed(self) -> None:
+    def bring_back_what_is_missed(self) -> None:
         """Somebody sees documents at steps that were taken out, to which a worker brought them that did not know."""
         at = {seen.step for seen in self.promises.seen if seen.state != "cancelled"} - {None, *self.steps}
         if at:
             self.tell(f"somebody brings {sorted(map(str, at))} back")
             self.deploy(self.edition.having({step: 1 for step in ORDER if step in at}))
-
-    def _forgive(self) -> None:
-        """Somebody looks at what is parked or dead, and lets it go on."""
-        self._forgiven += 1
-        parked = [seen.id for seen in self.promises.seen if seen.state == "paused" and self._asks(seen)]
-        dead = [seen.id for seen in self.promises.seen if seen.state == "dead"]
-        with self.as_people():
-            self.store.resume(self.plan, parked, who="somebody", reason="it is right")
-            self.store.redrive(dead, who="somebody", reason="once more")
-
-    def _stop_earlier_editions(self) -> None:
-        """What they would do is out of date as soon as it is done."""
-        for process in self.machine.processes:
-            if process not in self._up_to_date:
-                self.budgets[process].stop("another version is deployed")
-
-    def _look_back(self) -> None:
-        """When all is over, every document has to be at the end that its temper allows, with what that leaves."""
-        if self.promises.broken:
-            return
-        for key in self.promises.acknowledged - {seen.key for seen in self.promises.seen}:
-            self.promises.say(f"{key} was taken in, and is not there")
-        for seen in self.promises.seen:
-            if seen.state != "cancelled" and not (seen.state == "dead" and self._is_incurable(seen)):
-                self._look_back_at(seen)
-
-    def _look_back_at(self, seen: Seen) -> None:
-        if seen.state != "done":
-            self.promises.say(f"in peace {seen.key} came to its end as {seen.state}: {seen}")
-            return
-        for wrong in self.promises.editions.out_of_date(self.plan, seen):
-            self.promises.say(wrong)
-        for step in [one for one in self.steps if one in ("pages", *OVER, "total")]:
-            number = self.plan.step_ids[step]
-            kept = self.store.read(seen.id, seen.reuses.get(number, seen.generation), number, -1, 1000)
-            at = self._made(seen.key, seen.version, step, seen.pages)
-            made = [[seen.key, seen.version, step, place] for place in at]
-            if [decode_json(str(value)) for _, value in kept] != made:
-                self.promises.say(f"{seen.key} is done, and {step} kept {kept} for it, not {made}")
-            for generation in {*range(seen.generation)} - {seen.reuses.get(number)}:
-                if self.store.read(seen.id, generation, number, -1, 1000):
-                    self.promises.say(f"{seen.key} is done, and {step} of its generation {generation} is still there")
 
     # what people and machines do
 
@@ -262,7 +191,7 @@ class World:
             self.plan = self.store.declare(pipeline_of(edition).shape())
         self.edition = edition
         self.promises.editions.deployed(self.plan, edition)
-        self._up_to_date = []
+        self.up_to_date = []
 
     def redo(self) -> int:
         """Somebody has all work redone that is out of date. Answers how many documents that were."""
@@ -301,7 +230,7 @@ class World:
 
         self.tell(f"{process} begins on host {process.host} with {self.steps}, {settings.threads} threads")
         self.machine.start(process, work)
-        self._up_to_date.append(process)
+        self.up_to_date.append(process)
 
     def _die(self) -> None:
         current = self.machine.current
@@ -326,12 +255,13 @@ class World:
         assert current is not None
         self.promises.asked(current.process, _held(doc), is_there=is_there)
 
-    def _made(self, key: str, version: int, step: str, pages: int) -> list[int]:
+    def made(self, key: str, version: int, step: str, pages: int) -> list[int]:
         """Gives the places at which a step must have made something: all, but for what was given up."""
         given_up = self.promises.given_up.get((key, version, step), ())
         return [place for place in places(step, pages) if place not in given_up]
 
-    def _is_incurable(self, seen: Seen) -> bool:
+    def is_incurable(self, seen: Seen) -> bool:
+        """Answers whether a document never ends well."""
         return self.stage.tempers[seen.key, seen.version].kind in INCURABLE
 
     # the story
