@@ -37,8 +37,9 @@ class Mutant(NamedTuple):
 MOST = 5000
 """How many schedules a mutant is looked for in."""
 HINTS = {
-    "in SQL: the fence is not checked": 1623,
-    "in SQL: a changed document reuses what the old one kept": 2574,
+    "whoever does not know a gate wakes what is parked there": 751,
+    "in SQL: the fence is not checked": 399,
+    "in SQL: a changed document reuses what the old one kept": 3036,
 }
 """The seeds to begin with, where beginning with 0 takes long."""
 

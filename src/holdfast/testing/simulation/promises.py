@@ -250,8 +250,10 @@ class Promises:
             self.say(f"{was.key} began anew as {now.generation}, and its journal says {told}")
         if now.cursor is not None:
             self.say(f"{was.key} began anew inside {now.step}, at {now.cursor}")
-        if verb in ("rewind", "rewind_to") and rank(now.step) > rank(was.step):
-            self.say(f"{was.key} was rewound from {was.step} to {now.step}, which is later")
+        if call is not None and verb in ("rewind", "rewind_to"):
+            known = was.step in call.arguments[0].step_ids  # from one that was taken out it goes to what comes after it
+            if known and rank(now.step) > rank(was.step):
+                self.say(f"{was.key} was rewound from {was.step} to {now.step}, which is later")
         if call is not None and verb == "rewind":
             self._set_back(call, was)
             self._say_if(self._verifying.set_back(was, call.arguments[0].step_ids))
