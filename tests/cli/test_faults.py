@@ -82,7 +82,7 @@ def test_debug_shows_the_traceback(holdfast: Run) -> None:
 
 AS_NOBODY = """
 import os, sys
-import holdfast.cli, holdfast.stores.sqlite  # before the rights to read them are gone
+import holdfast.cli.app, holdfast.stores.sqlite  # before the rights to read them are gone
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)

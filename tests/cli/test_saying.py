@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli import app
+from holdfast.cli.app import app
 from holdfast.cli.saying import say, say_lines, styled
 from holdfast.core.words import OBEYED
 from tests.cli.conftest import Run
