@@ -86,7 +86,7 @@ def test_answers_are_narrowed_down(holdfast: Run, letters: Path, options: list[s
 
 def test_a_source_is_named_as_it_was_ingested(holdfast: Run, letters: Path) -> None:
     holdfast("ingest", "letters")
-    for source in ("letters", "letters/", f"{letters}", f"{letters}/"):
+    for source in ("letters", "letters/", f"{letters}", f"{letters}/", f"file://{letters}", "letters/*.txt"):
         assert "tides.txt" in holdfast("search", "tide", "--source", source).output
     said = holdfast("search", "tide", "--source", "letters/tides.txt")
     assert said.exit_code == 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from holdfast.pipelines import rag
 from holdfast.pipelines.rag.collections import collections
 from holdfast.stores.protocol import Store
 from tests.rag.conftest import Open
+from tests.rag.embedders.own import Own
 
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 
@@ -109,3 +112,24 @@ def test_a_service_that_is_away_leaves_the_rest_for_another_time(
 
 def _later(*_: object) -> None:
     raise holdfast.RetryLater("not now")
+
+
+class Refusing(Own):
+    """Gives no vector for one of the letters."""
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if any("walrus0" in text for text in texts):
+            raise holdfast.Reject("it refuses this text")
+        return super().embed(texts)
+
+
+def test_a_text_that_the_new_embedder_refuses_does_not_hold_up_the_others(store: Store, folder: Path) -> None:
+    with closing(rag.Library(store, settings=rag.Settings(embedder="hash:64"))) as library:
+        library.ingest(str(folder))
+        for number in range(3):
+            (folder / f"{number}.txt").write_bytes(b"%PDF-1.4 broken")
+        library.ingest(str(folder))
+    with closing(rag.Library(store, embedder=Refusing())) as library:
+        library.ingest(str(folder))
+        assert by_meaning(library) == ALL - {"0.txt"}
+        assert searched(store) is None

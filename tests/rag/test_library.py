@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,14 @@ import holdfast
 from holdfast.engine.events import Committed
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.collections import NoSuchCollection
+from holdfast.pipelines.rag.search import By
 from holdfast.pipelines.rag.states import standing_of
 from holdfast.stores.protocol import Store
 
 SMALLER = rag.Settings(embedder="hash:16", splitting=rag.Splitting(size=500, overlap=50))
 
 pytest.importorskip("numpy", reason="document search needs the extra rag")
+BY: tuple[By | None, ...] = ("words", "meaning", None)
 Image = pytest.importorskip("PIL.Image", reason="pictures need the extra rag")
 
 
@@ -176,6 +179,80 @@ def test_what_a_forget_that_was_killed_left_is_forgotten_by_the_next(
     assert each_library.forget(str(two_folders)) == 0
     each_library.ingest(str(two_folders))
     assert each_library.search("buoys")[0].metadata == {}
+
+
+@pytest.mark.parametrize("where", ["rewind_to", "cancel", "transaction"])
+def test_an_ingest_after_a_forget_that_was_killed_takes_all_in_anew(
+    library: rag.Library, folder: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    library.ingest(str(folder))
+    with monkeypatch.context() as killing:
+        cancel = library.store.cancel
+
+        def cancelled(*given: Any, **more: Any) -> Any:
+            done = cancel(*given, **more)
+            killing.setattr(library.store, "transaction", _killed)
+            return done
+
+        killing.setattr(library.store, "cancel" if where == "transaction" else where, _killed)
+        if where == "transaction":
+            killing.setattr(library.store, "cancel", cancelled)
+        with pytest.raises(KeyboardInterrupt):
+            library.forget(str(folder))
+    library.ingest(str(folder))
+    assert standing_of(library.store, "documents").states == {"COMPLETED": 2}
+    assert set(keys(library, "spring tide anchor")) == {"tides.txt", "anchors.md"}
+
+
+def test_a_move_that_was_killed_and_is_undone_leaves_all_as_it_was(
+    library: rag.Library, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.ingest(str(folder))
+    (folder / "anchors.md").rename(folder.parent / "kept")
+    (folder / "tides.txt").rename(folder / "anchors.md")
+    with monkeypatch.context() as killing:
+        killing.setattr(library.store, "rename", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            library.take_in(str(folder))
+    (folder / "anchors.md").rename(folder / "tides.txt")
+    (folder.parent / "kept").rename(folder / "anchors.md")
+    library.ingest(str(folder))
+    assert standing_of(library.store, "documents").states == {"COMPLETED": 2}
+    assert keys(library, "how heavy an anchor")[0] == "anchors.md"
+
+
+def test_what_a_moved_message_carries_does_not_take_the_place_of_a_file(library: rag.Library, folder: Path) -> None:
+    message = EmailMessage()
+    message["Subject"] = "Charts"
+    message.set_content("See the chart.")
+    message.add_attachment("Rocks lie north of the harbour.", filename="rocks.txt")
+    (folder / "mail.eml").write_bytes(message.as_bytes())
+    (folder / "letter.eml#rocks.txt").write_text("A lynx was seen.")
+    library.ingest(str(folder))
+    (folder / "mail.eml").rename(folder / "letter.eml")
+    library.ingest(str(folder))
+    assert "lynx" in library.search("a lynx was seen", by="words")[0].text
+    assert holdfast.verify(library.pipeline, library.store).gone == 0
+
+
+def test_a_source_can_be_forgotten_while_the_embedder_changes_and_nothing_else_is_embedded(
+    library: rag.Library, folder: Path, two_folders: Path
+) -> None:
+    library.ingest(str(folder))
+    library.ingest(str(two_folders))
+    other = rag.Library(library.store, settings=rag.Settings(embedder="openai:text-embedding-3-small"))
+    assert other.forget(str(two_folders)) == 3
+    assert other.collection.searched is not None
+
+
+def test_words_are_found_while_a_new_embedder_does_not_answer(
+    library: rag.Library, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+    library.ingest(str(folder))
+    other = rag.Library(library.store, settings=rag.Settings(embedder="ollama:away"))
+    for by in BY:
+        assert other.search("spring tide", by=by)[0].key == "tides.txt"
 
 
 def _killed(*_: object, **__: object) -> None:

@@ -29,8 +29,9 @@ class Report(Struct, frozen=True):
 
     def __add__(self, later: Report) -> Report:
         """Adds what was done later."""
-        counted = {name: getattr(self, name) + getattr(later, name) for name in self.__struct_fields__[:-1]}
-        return Report(**counted, stopped_by=later.stopped_by)
+        counted = [name for name in self.__struct_fields__ if name != "stopped_by"]
+        both = {name: getattr(self, name) + getattr(later, name) for name in counted}
+        return Report(**both, stopped_by=later.stopped_by)
 
     def __str__(self) -> str:
         said = [f"{self.done} done"]

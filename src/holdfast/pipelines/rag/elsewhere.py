@@ -2,7 +2,8 @@
 
 A document says where its file is, and a stranger may have written that. So files are read only of sources that somebody
 named here, and only what lies in them. A capsule is loaded into an empty store, before there is a pipeline: no document
-from elsewhere comes later than a library that looks.
+from elsewhere comes later than a library that looks. What a capsule itself holds, pages that were read elsewhere, is
+its own to tell, and may be found.
 """
 
 from __future__ import annotations

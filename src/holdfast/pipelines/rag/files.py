@@ -19,6 +19,12 @@ insert into rag_file (collection, source, key, size, mtime_ns, looked_at, times)
 on conflict (collection, source, key) do update
    set hash = null, times = rag_file.times + 1
 """
+_DOUBT = """
+update rag_file
+   set hash = '', size = -1, mtime_ns = 0, etag = '', times = times + 1
+ where collection = ? and source = ? and key = ?
+   and hash is not null
+"""
 _LEFT = """
 select d.batch, count(*)
   from rag_file f
@@ -62,6 +68,13 @@ class Files:
         """Remembers files as they are now."""
         rows = [(*self._place, one.key, one.size, one.mtime_ns, one.hash, one.looked_at, one.etag) for one in files]
         tx.executemany(marked(tx, _KEEP), rows)
+
+    def doubt(self, tx: Tx, keys: Sequence[str]) -> None:
+        """Remembers nothing of files but that they were there. To be said before their documents are withdrawn.
+
+        Whoever looks next, where that was not brought to its end, finds other content, or that they are gone.
+        """
+        tx.executemany(marked(tx, _DOUBT), [(*self._place, key) for key in keys])
 
     def forget(self, tx: Tx, keys: Sequence[str]) -> None:
         """Remembers that files are gone."""

@@ -183,27 +183,29 @@ class Intake:
     def _renamed(self, change: Change) -> bool:
         """Has a document go by its new key, and what went by that go by the old one, as gone. Answers whether it does.
 
-        Both, the index and what is known of the files change at once, so there is nothing in the middle to be killed.
+        Work on what goes is stopped first. Then both, the index and what is known of the files change at once.
         """
         assert change.now is not None
         old, new, now = change.came_from, change.key, change.now
         coming = self._at_its_new_place(change)
         if not coming:
             return False
-        gone = {one.key: NewDocument(old + one.key.removeprefix(new), one.payload) for one in self._withdrawn(new)}
+        going = {one.key: NewDocument(old + one.key.removeprefix(new), one.payload) for one in self._withdraw(new)}
 
         def at_once(tx: Tx, renamed: Sequence[str]) -> None:
             if old not in renamed:
                 return
-            for key in gone:
-                self._index.forget(tx, self._name(key))
-            for key, one in coming.items():
-                self._index.rename(tx, self._name(key), to=one.key)
-            self._files.forget(tx, [old])
+            for key in renamed:
+                if key in going:
+                    self._index.forget(tx, self._name(key))
+            for key in renamed:
+                if key in coming:
+                    self._index.rename(tx, self._name(key), to=coming[key].key)
+            self._files.forget(tx, [*{old, *(going[key].key for key in renamed if key in going)}])
             self._files.keep(tx, [now])
 
         place = (self._pipeline.name, self._source.root)
-        return old in self._store.rename(*place, coming | gone, who=WHO, reason=MOVED, effect=at_once)
+        return old in self._store.rename(*place, coming | going, who=WHO, reason=MOVED, effect=at_once)
 
     def _at_its_new_place(self, change: Change) -> dict[str, NewDocument]:
         """Gives a moved document, and those that it carried, as they are from now on, by the keys that they had.
@@ -222,18 +224,20 @@ class Intake:
             times = self._files.times(tx, keys)
         marks = {new: self._files.mark(change.now)}
         documents = {}
-        for one, key, gone in zip(family, keys, times, strict=True):
+        for one, key, often in zip(family, keys, times, strict=True):
             if key != new:
                 carrier = max((known for known in marks if key.startswith(known + CARRIED)), key=len)
-                marks[key] = mark_of(marks[carrier], gone)
+                marks[key] = mark_of(marks[carrier], often)
             payload = one.payload | {"location": change.seen.location} | ({"name": key} if key == new else {})
             is_current = content_of(one.fingerprint) == content and not is_out(one)
             documents[one.key] = NewDocument(key, payload, marks[key] if is_current else "")
         return documents
 
-    def _withdrawn(self, key: str) -> list[Standing]:
-        """Stops work on a document, and on those that it carried, so that no worker writes any more."""
+    def _withdraw(self, key: str) -> list[Standing]:
+        """Stops work on a document, and on those that it carried, so that no worker writes any more. Gives them."""
         plan = self._store.declare(self._pipeline.shape())
+        with self._store.transaction() as tx:
+            self._files.doubt(tx, [key])
         family = self._family(key)
         withdraw(self._store, plan, [one.id for one in family], who=WHO, reason=DELETED)
         return family
@@ -244,7 +248,7 @@ class Intake:
     def _forget_keys(self, keys: Sequence[str]) -> None:
         """Stops work on documents first; then they leave the index."""
         for key in keys:
-            family = self._withdrawn(key)
+            family = self._withdraw(key)
             with self._store.transaction() as tx:
                 for one in family:
                     self._index.forget(tx, self._name(one.key))

@@ -16,6 +16,7 @@ from holdfast.engine.report import Report
 from holdfast.engine.settings import How
 from holdfast.engine.stale import stale_groups
 from holdfast.pipelines.rag import metadata
+from holdfast.pipelines.rag.asking import ServiceError
 from holdfast.pipelines.rag.carried import take_in_carried
 from holdfast.pipelines.rag.changes import Change
 from holdfast.pipelines.rag.collections import (
@@ -248,10 +249,15 @@ class Library:
             raise no_such(self.collection.name, there)
 
     def is_outdated(self) -> bool:
-        """Answers whether somebody gave the collection other settings meanwhile: another library has those."""
+        """Answers whether somebody gave the collection other settings meanwhile: another library has those.
+
+        Raises NoSuchCollection if somebody deleted it.
+        """
         with self.store.reading() as tx:
-            there = collection_or_none(tx, self.collection.name)
-        return there is not None and there.settings != self.collection.settings
+            there = {one.name: one.settings for one in collections(tx)}
+        if self.collection.name not in there:
+            raise no_such(self.collection.name, there)
+        return there[self.collection.name] != self.collection.settings
 
     def redo_what_is_stale(self) -> int:
         """Sets documents back that were made searchable by other settings. Meanwhile searches see what there was."""
@@ -291,8 +297,10 @@ class Library:
         withdrawn = withdraw_all(self.store, self.indexes.ground, name, source=root, who="forget", reason=FORGOTTEN)
         with self.store.transaction() as tx:
             metadata.forget(tx, name, source=root)
-        if self._models.has(self.collection, self.collection.settings.embedder):
-            self.settle()
+        if self.collection.settings.index != STORE and self._models.has(
+            self.collection, self.collection.settings.embedder
+        ):
+            self.index.tend(name, model=self._model)
         return withdrawn
 
     def root_of(self, source: str) -> str:
@@ -315,7 +323,7 @@ class Library:
     ) -> list[Found]:
         """Finds the chunks of this collection that answer a question best; `by` asks only words, or only meaning."""
         here = replace(where, collection=self.collection.name)
-        if by == "words" and not self._models.has(self.collection, self._searched.embedder):
+        if by == "words":
             return Search(self.indexes.named(STORE), None)(question, here, limit=limit, each=each, by=by)
         return self._searching()(question, here, limit=limit, each=each, by=by)
 
@@ -355,10 +363,16 @@ class Library:
 
     def swap_if_complete(self) -> bool:
         """Has the collection searched by its own embedder and in its own index, if all is there. Answers whether."""
-        if self.collection.searched is None or not self.index.complete(self.collection.name, model=self._model):
+        if self.collection.searched is None:
+            return False
+        try:
+            model = self._model
+        except ServiceError:  # it does not answer, so it cannot say how long its vectors are
+            return False
+        if not self.index.complete(self.collection.name, model=model):
             return False
         with self.store.transaction() as tx:
-            swap(tx, self.collection, self._model)
+            swap(tx, self.collection, model)
         self.collection = replace(self.collection, searched=None)
         return True
 

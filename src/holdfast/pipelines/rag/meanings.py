@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from holdfast.core.errors import Signal
+from holdfast.core.errors import Reject, Signal
+from holdfast.pipelines.rag.asking import ServiceError
 from holdfast.pipelines.rag.embedders import Embedder
 from holdfast.pipelines.rag.embedders.units import in_halves
 from holdfast.pipelines.rag.index import Ground, Model
@@ -36,7 +37,7 @@ select d.id, d.version
                     where h.pipeline = c.name
                       and h.batch = d.source
                       and h.key = d.key
-                      and h.state in ('waiting', 'running'))
+                      and h.state in ('waiting', 'running', 'done'))
  order by d.id
  limit ?
 """
@@ -44,13 +45,13 @@ _CHUNKS = "select id, hash from rag_chunk where document_id = ? and version = ? 
 
 
 def embed_what_is_seen(store: Store, ground: Ground, collection: str, embedder: Embedder) -> None:
-    """Gives vectors to what is seen and has none of this model, of documents that nobody works on.
+    """Gives vectors to what is seen and has none of this model, of documents that nobody makes anew.
 
     Killed, or told to come later by whoever makes vectors, it goes on when it is called again.
     """
-    model = model_of(embedder)
     after = 0
-    with suppress(Signal):
+    with suppress(Signal, ServiceError):
+        model = model_of(embedder)
         while some := ground.ask(_LACKING, collection, after, model.name, SLICE):
             for document, version in some:
                 vectors = _vectors(ground, document, version, model, embedder)
@@ -73,10 +74,20 @@ def _vectors(ground: Ground, document: int, version: int, model: Model, embedder
 
 
 def _embedded(contents: Mapping[bytes, str], embedder: Embedder) -> Mapping[bytes, bytes]:
+    """Gives vectors, window by window. A content that the model refuses has none, and is found by its words."""
     vectors: dict[bytes, bytes] = {}
     hashes = [*contents]
     for first in range(0, len(hashes), embedder.window):
         some = hashes[first : first + embedder.window]
-        rows = in_halves(embedder.embed([contents[one] for one in some]), embedder, count=len(some))
-        vectors |= {one: row.tobytes() for one, row in zip(some, rows, strict=True)}
+        try:
+            vectors |= _made({one: contents[one] for one in some}, embedder)
+        except Reject:
+            for one in some:
+                with suppress(Reject):
+                    vectors |= _made({one: contents[one]}, embedder)
     return vectors
+
+
+def _made(contents: Mapping[bytes, str], embedder: Embedder) -> dict[bytes, bytes]:
+    rows = in_halves(embedder.embed([*contents.values()]), embedder, count=len(contents))
+    return {one: row.tobytes() for one, row in zip(contents, rows, strict=True)}

@@ -6,9 +6,11 @@ are counted.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -40,17 +42,39 @@ class Measure(Struct, frozen=True):
 
 def measured(files: Sequence[tuple[str, str]], splitting: Splitting) -> Iterator[tuple[str, Measure | str]]:
     """Gives, for each key and location, the measure of the file, or why it would be rejected."""
-    done = 0
-    while done < len(files):
-        with ProcessPoolExecutor(max_workers=2, mp_context=get_context("forkserver")) as pool:
-            for (key, _), one in zip(files[done:], _asked(pool, files[done:], splitting), strict=True):
-                done += 1
+    left = deque(files)
+    while left:
+        with _pool(2) as pool:
+            results = [pool.submit(measure, location, splitting) for _, location in left]
+            for result in results:
                 try:
-                    yield key, one.result(TOO_FAR)
+                    found = result.result(TOO_FAR)
                 except (BrokenProcessPool, TimeoutError):
-                    yield key, "its pages could not be counted; it may be broken or hostile"
-                    pool.shutdown(wait=False, cancel_futures=True)
                     break
+                yield left.popleft()[0], found
+        if left:
+            key, location = left.popleft()
+            yield key, _alone(location, splitting)  # it may have been another that broke
+
+
+def _alone(location: str, splitting: Splitting) -> Measure | str:
+    with _pool(1) as pool:
+        try:
+            return pool.submit(measure, location, splitting).result(TOO_FAR)
+        except (BrokenProcessPool, TimeoutError):
+            return "its pages could not be counted; it may be broken or hostile"
+
+
+@contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Gives processes, which are ended afterwards, also those that hang."""
+    pool = ProcessPoolExecutor(max_workers=processes, mp_context=get_context("forkserver"))
+    try:
+        yield pool
+    finally:
+        for process in [*(pool._processes or {}).values()]:  # there is no other way to them before Python 3.14
+            process.kill()
+        pool.shutdown(cancel_futures=True)
 
 
 def guess(pages: int, splitting: Splitting) -> Measure:
@@ -87,9 +111,3 @@ def _chunks(length: int, splitting: Splitting) -> int:
     unit = TOKEN if splitting.how == "tokens" else 1
     step = max(splitting.size - splitting.overlap, 1) * unit
     return 0 if not length else 1 + max(length - splitting.size * unit + step - 1, 0) // step
-
-
-def _asked(
-    pool: ProcessPoolExecutor, files: Sequence[tuple[str, str]], splitting: Splitting
-) -> list[Future[Measure | str]]:
-    return [pool.submit(measure, location, splitting) for _, location in files]

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    Asked = tuple[Sense, Callable[[], np.ndarray | None]]
+    """A model, and how to get the vector of a question from it."""
+
 NEVER: tuple[type[Exception], ...] = ()
 AWAY = (Signal, HoldfastError)
 """What a service that cannot be asked just now raises, or one that nobody gave a key."""
@@ -92,10 +95,10 @@ class Search:
         if not asks(question):
             raise NoQuestion(f"a question has words or numbers in it; there are none in {question[:60]!r}")
         question = plain(question)
-        looks = () if by == "words" else self._senses_of(question)
+        senses = () if by == "words" else self._senses_of(question)
         depth = max(DEPTH, limit)
         while True:
-            lists = self._look(question, looks, where, by=by, depth=depth)
+            lists = self._look(question, senses, where, by=by, depth=depth)
             chosen = [*islice(at_most(each, fuse(lists.words, lists.meaning)), limit)]
             if len(chosen) == limit or lists.complete or depth >= DEEPEST:
                 break
@@ -105,7 +108,7 @@ class Search:
         asked = words_of(question)
         return [_found(hit, stored[hit.chunk], asked, *places) for hit in chosen if hit.chunk in stored]
 
-    def _senses_of(self, question: str) -> Sequence[tuple[Sense, Callable[[], np.ndarray | None]]]:
+    def _senses_of(self, question: str) -> Sequence[Asked]:
         """Gives each model with the vector of a question, once that is there; None where nobody made one."""
         asked = [(self._sense, NEVER), (self._newer, AWAY)]
         return [
@@ -115,7 +118,7 @@ class Search:
     def _look(
         self,
         question: str,
-        senses: Sequence[tuple[Sense, Callable[[], np.ndarray | None]]],
+        senses: Sequence[Asked],
         where: Where,
         *,
         by: By | None,

@@ -40,15 +40,23 @@ def withdraw_all(
 ) -> int:
     """Takes all documents of a collection out of the index, or all that came from one source. Says how many.
 
-    Killed in the middle, it can be called again.
+    Killed in the middle, it can be called again; ingested instead, what was withdrawn is taken in anew.
     """
     plan = last_plan(store, collection)
     which: Which = {} if source is None else {"batch": source}
     after = withdrawn = 0
     while plan is not None and (some := store.select(collection, after=after, limit=SLICE, **which)):
         after = some[-1]
+        here = _by_place(store.look(some))
+        for place, keys in here.items():
+            with store.transaction() as tx:
+                Files(*place).doubt(tx, keys)
         withdrawn += withdraw(store, plan, some, who=who, reason=reason)
-        _forget(store, index, store.look(some))
+        for place, keys in here.items():
+            with store.transaction() as tx:
+                for key in keys:
+                    index.forget(tx, Name(*place, key))
+                Files(*place).forget(tx, keys)
     while _forgot_what_the_store_does_not_know(store, index, collection, source):
         pass
     return withdrawn
@@ -60,15 +68,12 @@ def last_plan(store: Store, pipeline: str) -> Plan | None:
     return store.declare(known[-1].shape) if known else None
 
 
-def _forget(store: Store, index: Index, documents: Sequence[Standing]) -> None:
-    by_place: dict[tuple[str, str], list[str]] = {}
+def _by_place(documents: Sequence[Standing]) -> dict[tuple[str, str], list[str]]:
+    """Gives the keys of documents by their collection and source."""
+    found: dict[tuple[str, str], list[str]] = {}
     for one in documents:
-        by_place.setdefault((one.pipeline, one.batch), []).append(one.key)
-    for place, keys in by_place.items():
-        with store.transaction() as tx:
-            for key in keys:
-                index.forget(tx, Name(*place, key))
-            Files(*place).forget(tx, keys)
+        found.setdefault((one.pipeline, one.batch), []).append(one.key)
+    return found
 
 
 def _forgot_what_the_store_does_not_know(store: Store, index: Index, collection: str, source: str | None) -> int:

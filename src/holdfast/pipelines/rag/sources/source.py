@@ -86,9 +86,11 @@ def source_of(word: str) -> Source:
 def root_named(word: str, roots: Iterable[str]) -> str:
     """Answers which of these roots a word names, also where nothing is there any more, or refuses it."""
     known = list(roots)
-    for root in (word, urldefrag(word).url, os.path.abspath(word)):  # noqa: PTH100
-        if root in known:
-            return root
+    path = _path_of(word) if word.lower().startswith("file:") else word
+    root = _split_glob(path)[0] if glob.has_magic(path) else path
+    for name in (word, urldefrag(word).url, root, os.path.abspath(path), os.path.abspath(root)):  # noqa: PTH100
+        if name in known:
+            return name
     raise SourceRefused(f"nothing came from {word}; sources are: {', '.join(sorted(known)) or 'none yet'}")
 
 
@@ -109,9 +111,7 @@ def _url(word: str, scheme: str) -> Source:
     if scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise SourceRefused(f"{word} names the machine {parts.netloc}; a file: URL names a file of this one")
-        from urllib.request import url2pathname  # with all of http, which few sources need
-
-        return source_of(url2pathname(parts.path))
+        return source_of(_path_of(word))
     if scheme in ("http", "https"):
         if not parts.hostname:
             raise SourceRefused(f"{word} names no host")
@@ -120,6 +120,13 @@ def _url(word: str, scheme: str) -> Source:
         raise SourceRefused(f"{word} chains several places; name the one where the documents are")
     root, pattern = _split_glob(word) if glob.has_magic(word) else (word, "")
     return Source(word, "remote", root, pattern)
+
+
+def _path_of(url: str) -> str:
+    """Gives the path that a file: URL names."""
+    from urllib.request import url2pathname  # with all of http, which few sources need
+
+    return url2pathname(urlsplit(url).path)
 
 
 def _split_glob(word: str) -> tuple[str, str]:
