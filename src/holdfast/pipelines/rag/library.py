@@ -297,9 +297,8 @@ class Library:
         withdrawn = withdraw_all(self.store, self.indexes.ground, name, source=root, who="forget", reason=FORGOTTEN)
         with self.store.transaction() as tx:
             metadata.forget(tx, name, source=root)
-        if self.collection.settings.index != STORE and self._models.has(
-            self.collection, self.collection.settings.embedder
-        ):
+        settings = self.collection.settings
+        if settings.index != STORE and self._models.has(self.collection, settings.embedder):
             self.index.tend(name, model=self._model)
         return withdrawn
 

@@ -125,12 +125,13 @@ class Search:
         depth: int,
     ) -> _Lists:
         words = None if by == "meaning" else self._index.by_words(question, where, limit=depth)
+        complete = len(words or ()) < depth
         meanings: list[list[Hit]] = []
         for sense, made in senses:
             if (vector := made()) is not None:
                 near = sense.near(vector, where, limit=depth)
+                complete = complete and len(near) < depth
                 meanings.append(sense.asked_again(vector, near, fuse(words, near)) if words and near else near)
-        complete = all(len(found) < depth for found in (words or (), *meanings))
         return _Lists(words, joined(meanings) if meanings else None, complete)
 
 
