@@ -18,9 +18,10 @@ from holdfast.pipelines.rag.collections import Collection
 from holdfast.pipelines.rag.cutting import Split, chunks_of, contents_of, hashed, pages_of
 from holdfast.pipelines.rag.embedders import Embedder, is_remote
 from holdfast.pipelines.rag.embedders.units import in_halves
-from holdfast.pipelines.rag.index import Entry, Index, Model, Name
+from holdfast.pipelines.rag.index import Entry, Index, Name
 from holdfast.pipelines.rag.metadata import metadata_of
 from holdfast.pipelines.rag.model import Chunk, Page, marking_the_last
+from holdfast.pipelines.rag.models import model_of
 from holdfast.pipelines.rag.reading import Reader
 from holdfast.pipelines.rag.tallying import Tally
 
@@ -144,7 +145,7 @@ def _embed(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) ->
         """Gives the hashes of some chunks, and the contents that have no vector yet."""
         chunks = hashed(doc, pages, some)
         hashes = [one.hash for one in chunks]
-        known = index.known(_model(embedder), list(dict.fromkeys(hashes)))
+        known = index.known(model_of(embedder), list(dict.fromkeys(hashes)))
         new = [one for one in chunks if one.hash not in known]
         return hashes, dict(zip([one.hash for one in new], contents_of(doc, pages, new), strict=True))
 
@@ -164,12 +165,12 @@ def _embed(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) ->
     @embed.effect
     def remember(tx: Tx, doc: Document, vectors: Sequence[Vector]) -> None:
         parts.tally.made_vectors(len(vectors))
-        index.remember(tx, _model(embedder), {content: vector for content, vector in vectors if vector})
+        index.remember(tx, model_of(embedder), {content: vector for content, vector in vectors if vector})
 
     @embed.verify
     def are_remembered(doc: Document) -> bool:
         made = doc.reader.extent(chunks.name) - parts.without_vectors(doc)
-        return index.has_vectors(_name(doc), model=_model(embedder), chunks=made)
+        return index.has_vectors(_name(doc), model=model_of(embedder), chunks=made)
 
 
 def _paired(hashes: Sequence[bytes], new: dict[bytes, str], vectors: Any, embedder: Embedder) -> list[Vector]:
@@ -187,23 +188,21 @@ def _index(pipeline: Pipeline, parts: Parts, read: AnyStep, chunks: AnyStep) -> 
             attached = _first(doc, read).attachments
             if attached or doc.generation:  # an earlier version may have carried something
                 parts.submit(doc, attached)
-        index.publish(_name(doc), model=_model(embedder))
+        index.publish(_name(doc), model=model_of(embedder))
         return doc.reader.extent(chunks.name)
 
     @publish.effect
     def show(tx: Tx, doc: Document, count: int) -> None:
         if count:
-            index.show(tx, _name(doc), model=_model(embedder))
+            index.show(tx, _name(doc), model=model_of(embedder))
         else:
             index.forget(tx, _name(doc))  # it has no text any more
 
     @publish.verify
     def is_there(doc: Document) -> bool:
-        return index.shows(_name(doc), model=_model(embedder), chunks=doc.output(publish) - parts.without_vectors(doc))
-
-
-def _model(embedder: Embedder) -> Model:
-    return Model(embedder.name, embedder.dimension)
+        return index.shows(
+            _name(doc), model=model_of(embedder), chunks=doc.output(publish) - parts.without_vectors(doc)
+        )
 
 
 def _name(doc: Document) -> Name:

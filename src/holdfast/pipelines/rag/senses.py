@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.pipelines.rag.embedders import Embedder
 from holdfast.pipelines.rag.index import Hit, Index, Model, Where
+from holdfast.pipelines.rag.models import model_of
 from holdfast.pipelines.rag.ranking import at_most
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Sense:
 
     @property
     def _model(self) -> Model:
-        return Model(self._embedder.name, self._embedder.dimension)
+        return model_of(self._embedder)
 
 
 class _Others:
