@@ -21,6 +21,11 @@ def test_no_schedule_breaks_a_promise(first: int) -> None:
     assert seen.schedules == 150
 
 
+@pytest.mark.parametrize("seed", [83160, 216872, 242529])
+def test_a_schedule_that_once_broke_a_promise_breaks_none(seed: int) -> None:
+    assert run_slice(range(seed, seed + 1)).broken == {}
+
+
 @pytest.mark.parametrize("first", range(0, 100, 50))
 def test_no_schedule_breaks_a_promise_on_sqlite(first: int) -> None:
     assert run_slice(range(first, first + 50), "sqlite").broken == {}

@@ -153,13 +153,15 @@ class Intake(Base):
             self._write_journal(anew, "rewind", who="declare", now=now, detail=detail)
 
     def _declare_plan(self, pipeline_id: int, shape: Shape, step_ids: dict[str, int], now: datetime) -> int:
-        """Remembers the shape; the one declared last is the present one."""
+        """Remembers the shape; the one declared last is the present one, and is later than the others on any clock."""
         plans = self._tables.plans
         numbers = tuple(step_ids.values())
         sought = (pipeline_id, shape.mark(numbers))
         same = (row.id for row in plans.values() if (row.pipeline_id, row.shape.mark(row.step_ids)) == sought)
         plan_id = next(same, len(plans) + 1)
-        plans[plan_id] = PlanRow(plan_id, pipeline_id, shape, numbers, now)
+        others = [row.declared_at for row in self._plans(pipeline_id) if row.id != plan_id and row.declared_at]
+        declared_at = max([now, *(other + datetime.resolution for other in others)])
+        plans[plan_id] = PlanRow(plan_id, pipeline_id, shape, numbers, declared_at)
         return plan_id
 
     def _step_id(self, pipeline_id: int, name: str) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from msgspec.structs import replace
 
@@ -321,6 +323,15 @@ class ShapeConformance(Conformance):
         desk.clock.advance(SECOND)
         desk.store.declare(PAPERS)
         assert desk.store.shape("papers") == PAPERS
+
+    @pytest.mark.parametrize("later", [SECOND * 0, -SECOND], ids=["at the same moment", "by a clock that jumped back"])
+    def test_no_clock_decides_which_shape_was_declared_last(self, desk: Desk, later: timedelta) -> None:
+        desk.bury(desk.advance(desk.take_in()))
+        desk.store.declare(papers("extract", "embed"))
+        desk.clock.advance(later)
+        desk.store.declare(PAPERS)
+        assert desk.store.shape("papers") == PAPERS
+        assert desk.store.redrive([desk.standing().id], who="ann", reason="its step is back")
 
     def test_an_undeclared_pipeline_has_no_shape(self, desk: Desk) -> None:
         assert desk.store.shape("letters") is None

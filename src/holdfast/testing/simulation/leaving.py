@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from msgspec import Struct
-
 from holdfast.testing.simulation.books import Books, Seen
+from holdfast.testing.simulation.doubts import Doubts
 from holdfast.testing.simulation.machine import Machine, Process
 from holdfast.testing.simulation.shapes import ATTEMPTS, CRASHES
 from holdfast.testing.simulation.stores import LEASE, Call, ending_of
 from holdfast.testing.simulation.waits import waits_wrongly
-
-
-class Doubts(Struct):
-    """What is not as it seems any more, so that less can be said about it."""
-
-    hands: bool = False
-    """Whether a worker may hold, by the books, what it never heard of."""
-    clocks: bool = False
-    """Whether the clock of any process was ever wrong."""
 
 
 class Leaving:
@@ -56,7 +46,7 @@ class Leaving:
         elif call.verb == "surrender" and was.id in call.options["keeping"]:
             yield f"{call.process} has {was.key} in hand, and it was let go of"
         if now.state == "waiting" and not self._doubts.clocks:
-            yield waits_wrongly(call, was, now)
+            yield waits_wrongly(call, was, now, self._doubts)
         if now.state == "dead":
             yield from self._died(call, was, now)
 

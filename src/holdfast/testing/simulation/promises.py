@@ -13,9 +13,10 @@ from typing import Any
 from holdfast.core.moves import Move
 from holdfast.testing.simulation.books import Books, Seen
 from holdfast.testing.simulation.counts import miscounted
+from holdfast.testing.simulation.doubts import Doubts
 from holdfast.testing.simulation.editions import Editions
 from holdfast.testing.simulation.effects import Effects
-from holdfast.testing.simulation.leaving import Doubts, Leaving
+from holdfast.testing.simulation.leaving import Leaving
 from holdfast.testing.simulation.machine import Machine, Process
 from holdfast.testing.simulation.places import aside, covered, newly_done, rank
 from holdfast.testing.simulation.shapes import ATTEMPTS, GATES, LIMIT, OVER

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast import Document
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, PlanRefused
 from holdfast.core.stale import Stale
 from holdfast.engine.bodies import StoreReader
 from holdfast.engine.budget import Budget
@@ -149,11 +149,17 @@ class World:
             self.start_worker()
 
     def bring_back_what_is_missed(self) -> None:
-        """Somebody sees documents at steps that were taken out, to which a worker brought them that did not know."""
+        """Somebody sees documents at steps that were taken out, to which a worker brought them that did not know.
+
+        While others are open that went through those steps in another order, it is refused, and tried again later.
+        """
         at = {seen.step for seen in self.promises.seen if seen.state != "cancelled"} - {None, *self.steps}
         if at:
             self.tell(f"somebody brings {sorted(map(str, at))} back")
-            self.deploy(self.edition.having({step: 1 for step in ORDER if step in at}))
+            try:
+                self.deploy(self.edition.having({step: 1 for step in ORDER if step in at}))
+            except PlanRefused as refused:
+                self.tell(f"{refused}")
 
     # what people and machines do
 
