@@ -21,7 +21,7 @@ def test_no_schedule_breaks_a_promise(first: int) -> None:
     assert seen.schedules == 150
 
 
-@pytest.mark.parametrize("seed", [83160, 216872, 242529])
+@pytest.mark.parametrize("seed", [83160, 216872, 242529, 345647])
 def test_a_schedule_that_once_broke_a_promise_breaks_none(seed: int) -> None:
     assert run_slice(range(seed, seed + 1)).broken == {}
 

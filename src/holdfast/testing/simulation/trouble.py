@@ -152,7 +152,7 @@ class Trouble:
             return
         call = calls[-1 - self._choices.one_of(min(SHOWN, len(calls)))]
         self._world.tell(f"it is {call.verb} by {call.process}")
-        self._world.promises.doubts.hands |= call.verb in (*CLAIM, *MOVES)
+        self._world.promises.doubts.hands |= call.verb in (*CLAIM, *MOVES, "rewind")
         machine = self._world.machine
         before, machine.current = machine.current, None
         try:
