@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
-
-from msgspec.structs import replace
+from collections.abc import Iterator, Sequence
 
 from holdfast.pipelines.rag.index import Hit
 
-if TYPE_CHECKING:
-    import numpy as np
-
 MEANING = 0.6
 """How much meaning counts beside words."""
-HEARD, LIKES, VOUCHING = 100, 3, 0.3
-"""How many answers vouch for each other, how many of its likes each has, and how much of its score is theirs."""
 
 
 def fuse(words: Sequence[Hit] | None, meaning: Sequence[Hit] | None) -> list[Hit]:
@@ -44,37 +36,6 @@ def joined(meanings: Sequence[Sequence[Hit]]) -> Sequence[Hit]:
             if hit.chunk not in best or best[hit.chunk].score < nearness:
                 best[hit.chunk] = Hit(hit.chunk, hit.document, nearness)
     return sorted(best.values(), key=lambda hit: -hit.score)
-
-
-def vouched_for(ranked: Sequence[Hit], vectors: Mapping[int, bytes]) -> list[Hit]:
-    """Gives the best answers a part of the scores of their likes, and puts them into that order.
-
-    What answers a question is like other answers to it; what only has its words stands alone. An answer without a
-    vector keeps its score. Those after the best stay behind them.
-    """
-    import numpy as np
-
-    best, rest = ranked[:HEARD], ranked[HEARD:]
-    there = [hit for hit in best if hit.chunk in vectors]
-    if len(there) <= LIKES:
-        return [*ranked]
-    rows = rows_of([vectors[hit.chunk] for hit in there])
-    likeness = np.einsum("ij,kj->ik", rows, rows)  # on this thread: @ waits for others
-    np.fill_diagonal(likeness, -np.inf)
-    likes = np.argpartition(-likeness, LIKES - 1)[:, :LIKES]
-    own = np.array([hit.score for hit in there])
-    shared = (1 - VOUCHING) * own + VOUCHING * own[likes].mean(axis=1)
-    scores = {hit.chunk: score for hit, score in zip(there, shared.tolist(), strict=True)}
-    heard = [replace(hit, score=scores.get(hit.chunk, hit.score)) for hit in best]
-    behind = [replace(hit, score=(1 - VOUCHING) * hit.score) for hit in rest]
-    return [*sorted(heard, key=lambda hit: -hit.score), *behind]
-
-
-def rows_of(vectors: Sequence[bytes]) -> np.ndarray:
-    """Gives vectors, as they are remembered, as rows."""
-    import numpy as np
-
-    return np.frombuffer(b"".join(vectors), "<f2").reshape(len(vectors), -1).astype(np.float32)
 
 
 def at_most(each: int | None, hits: Sequence[Hit]) -> Iterator[Hit]:

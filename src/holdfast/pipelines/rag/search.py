@@ -99,10 +99,7 @@ class Search:
         depth = max(DEPTH, limit)
         while True:
             lists = self._look(question, senses, where, by=by, depth=depth)
-            ranked = fuse(lists.words, lists.meaning)
-            if lists.words and lists.meaning and self._sense is not None:
-                ranked = self._sense.vouched_for(ranked)
-            chosen = [*islice(at_most(each, ranked), limit)]
+            chosen = [*islice(at_most(each, fuse(lists.words, lists.meaning)), limit)]
             if len(chosen) == limit or lists.complete or depth >= DEEPEST:
                 break
             depth = min(DEEPER * depth, DEEPEST)

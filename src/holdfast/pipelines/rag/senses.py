@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.pipelines.rag.embedders import Embedder
 from holdfast.pipelines.rag.index import Hit, Index, Model, Where
 from holdfast.pipelines.rag.models import model_of
-from holdfast.pipelines.rag.ranking import HEARD, at_most, rows_of, vouched_for
+from holdfast.pipelines.rag.ranking import at_most
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor  # which imports logging: it waits for the first question
@@ -56,14 +56,10 @@ class Sense:
             return [*hits]
         pull = [PULL * hit.score * np.frombuffer(known[hit.chunk], "<f2") for hit in best if hit.chunk in known]
         asked = sum(pull, start=vector)
-        rows = rows_of([known[hit.chunk] for hit in there])
-        nearness = np.einsum("ij,j->i", rows, asked)  # on this thread: @ waits for others
+        rows = np.frombuffer(b"".join(known[hit.chunk] for hit in there), "<f2").reshape(len(there), -1)
+        nearness = np.einsum("ij,j->i", rows.astype(np.float32), asked)  # on this thread: @ waits for others
         order = np.argsort(-nearness, kind="stable").tolist()
         return [replace(there[place], score=float(nearness[place])) for place in order]
-
-    def vouched_for(self, ranked: Sequence[Hit]) -> list[Hit]:
-        """Puts what was found into an order in which the best answers vouch for their likes."""
-        return vouched_for(ranked, self._index.vectors(self._model, [hit.chunk for hit in ranked[:HEARD]]))
 
     def _vector(self, question: str) -> np.ndarray:
         from holdfast.pipelines.rag.embedders.units import unit_rows
