@@ -15,7 +15,7 @@ from holdfast.pipelines.rag.library import Library
 from holdfast.pipelines.rag.sources import SourceRefused, Unreachable
 
 NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
-NEWS = ("new", "changed", "moved", "deleted")
+NEWS = ("new", "changed", "back", "moved", "deleted")
 SHOWN = 5
 BEGINS = "nothing was found that could be taken in"
 

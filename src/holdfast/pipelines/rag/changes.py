@@ -14,7 +14,7 @@ from holdfast.pipelines.rag.sources.source import Missed, Seen
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-Kind = Literal["new", "changed", "unchanged", "touched", "moved", "deleted", "unreadable"]
+Kind = Literal["new", "changed", "back", "unchanged", "touched", "moved", "deleted", "unreadable"]
 
 RACY_NS = 2_000_000_000
 """Clocks of file systems tick at most this slowly (FAT: 2 s). A file may change twice within one tick."""
@@ -43,6 +43,7 @@ class Change(Struct, frozen=True):
 
     new          this key was not known
     changed      other content
+    back         the same content, which was not there when it was to be read
     unchanged    the same content, by all signs
     touched      other signs, the same content
     moved        the content that was known by another key, which goes; what was known by this key goes, too

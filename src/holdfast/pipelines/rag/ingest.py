@@ -10,6 +10,7 @@ from hashlib import blake2b
 from itertools import groupby, islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, UnknownDocument
 from holdfast.core.model import NewDocument, Standing
@@ -23,18 +24,19 @@ from holdfast.pipelines.rag.files import Files, content_of
 from holdfast.pipelines.rag.index import Index, Name
 from holdfast.pipelines.rag.limits import LIMITS
 from holdfast.pipelines.rag.metadata import Metadata, describe
-from holdfast.pipelines.rag.sources import Missed, Seen, Source, hash_of, listing, those_it_is_about
+from holdfast.pipelines.rag.sources import FileGone, Missed, Seen, Source, hash_of, listing, those_it_is_about
 from holdfast.pipelines.rag.watching import Glance
 from holdfast.pipelines.rag.withdrawing import DELETED, is_out, withdraw
 from holdfast.stores import files_of
-from holdfast.stores.protocol import Store
+from holdfast.stores.protocol import Store, Which
 
 SLICE = 500
 """How many changes are taken in at once."""
-KINDS = ("new", "changed", "moved", "deleted", "touched", "unchanged", "unreadable")
+KINDS = ("new", "changed", "back", "moved", "deleted", "touched", "unchanged", "unreadable")
 """What may become of a file, in the order in which it is told."""
 WHO = "ingest"
 MOVED = "its file was moved"
+BACK = "its file is there again"
 
 
 class Looking(Struct, frozen=True, kw_only=True):
@@ -101,6 +103,7 @@ class Intake:
         self.missed: list[Missed] = []
         self.unreadable: list[Change] = []
         self.counts: Counter[str] = Counter()
+        self._lost: list[Standing] = []
         self._some_carry = True
         self.described = 0
         """How many documents are filtered by other metadata than before."""
@@ -112,12 +115,23 @@ class Intake:
         is_ours = those_it_is_about(self._source)
         known = {key: file for key, file in files.items() if is_ours(key)}
         hashed = partial(_content, allow_private=self._looking.allow_private)
-        changes = compare(self._seen(), known, hashed, looked_at=time.time_ns(), missed=self.missed)
+        self._lost = self._died_while_away()
+        away = {one.payload["location"] for one in self._lost}
+        compared = compare(self._seen(), known, hashed, looked_at=time.time_ns(), missed=self.missed)
+        changes = (_back(one) if one.seen and one.seen.location in away else one for one in compared)
         if self._glance is None or self._glance.seen:
             return changes
         if any(changes):  # with nothing seen, all that can have become of files is that they are gone
             raise NothingThere(len(known))
         return iter(())
+
+    def _died_while_away(self) -> list[Standing]:
+        """Finds the documents of the source that are dead because their files were not there to be read."""
+        lost: list[Standing] = []
+        place: Which = {"batch": self._source.root, "state": "dead", "error": FileGone.__name__}
+        while some := self._store.select(self._pipeline.name, **place, after=lost[-1].id if lost else 0):
+            lost += self._store.look(some)
+        return lost
 
     def _seen(self) -> Iterable[Seen]:
         if self._glance is None:
@@ -146,6 +160,10 @@ class Intake:
         match kind:
             case "new" | "changed":
                 self._submit(changes)
+            case "back":
+                self._keep(changes)
+                there = {change.seen.location for change in changes if change.seen}
+                self._try_again([one for one in self._lost if one.payload["location"] in there])
             case "touched" | "unchanged":
                 self._keep(change for change in changes if change.now is not self._files.known.get(change.key))
             case "moved":
@@ -156,6 +174,9 @@ class Intake:
                 self._forget(changes)
             case "unreadable":
                 self.unreadable += changes
+
+    def _try_again(self, lost: Sequence[Standing]) -> None:
+        self._store.redrive([one.id for one in lost], who=WHO, reason=BACK)
 
     def _submit(self, changes: Sequence[Change]) -> None:
         documents = [self._document(change) for change in changes]
@@ -176,8 +197,11 @@ class Intake:
     def _rename(self, changes: Sequence[Change]) -> None:
         """Has documents go on under their new keys, with all that was made of them. What cannot is taken in anew."""
         for change in changes:
-            if not self._renamed(change):
-                self._forget_keys([change.came_from])
+            old = change.came_from
+            if self._renamed(change):
+                self._try_again([one for one in self._lost if one.key == old or is_carried_by(one, old)])
+            else:
+                self._forget_keys([old])
                 self._submit([change])
 
     def _renamed(self, change: Change) -> bool:
@@ -276,6 +300,10 @@ class Intake:
 
     def _name(self, key: str) -> Name:
         return Name(self._pipeline.name, self._source.root, key)
+
+
+def _back(change: Change) -> Change:
+    return replace(change, kind="back") if change.kind in ("unchanged", "touched") else change
 
 
 def payload_of(seen: Seen) -> dict[str, str]:

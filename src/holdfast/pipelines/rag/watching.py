@@ -35,7 +35,7 @@ class Watcher:
     Nothing is believed until it was so for one round: a file whose size or time still changes is not given, nor is one
     called gone that is missing for the first time, as when an editor replaces it. What is given first, even if it is
     nothing, is what two looks agree on. A file that is written to without end is never given. `look` lists the source,
-    as `listing` does; when it cannot, that is reported, and nothing is taken as gone.
+    as `listing` does; when it cannot, that is reported, and nothing is taken as gone; once it can, it is given again.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Watcher:
             now = {one.key: one for one in self._list(self.source, report=missed.append)}
         except (SourceRefused, Signal, OSError) as error:
             self._troubles = _tell_new(self._troubles, [Missed("", self.source.word, str(error))], self._report)
+            self._given = None  # what was to be read meanwhile was not there
             return None
         self._troubles = _tell_new(self._troubles, missed, self._report)
         before, self._before = self._before, now

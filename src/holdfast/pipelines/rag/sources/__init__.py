@@ -1,6 +1,6 @@
 """Where documents come from: folders, files, globs and URLs, looked through and fetched."""
 
-from holdfast.pipelines.rag.sources.fetch import hash_of, local_copy
+from holdfast.pipelines.rag.sources.fetch import FileGone, hash_of, local_copy
 from holdfast.pipelines.rag.sources.limits import Limits
 from holdfast.pipelines.rag.sources.listing import listing, those_it_is_about
 from holdfast.pipelines.rag.sources.source import (
@@ -14,6 +14,7 @@ from holdfast.pipelines.rag.sources.source import (
 )
 
 __all__ = [
+    "FileGone",
     "Limits",
     "Missed",
     "Seen",

@@ -18,17 +18,21 @@ from holdfast.pipelines.rag.sources.source import Seen, is_url
 SLICE = 1 << 20
 
 
+class FileGone(Reject):
+    """A file is not where it was seen. When it is seen again, its document is tried again."""
+
+
 @contextmanager
 def local_copy(seen: Seen, *, allow_private: bool = False, limits: Limits = DEFAULT) -> Iterator[Path]:
     """Gives the path of a file's content: of the file itself, or of a copy that is gone afterwards.
 
-    Raises Reject for what will never be there, RetryLater when a server asks to be asked later, and Unreachable, which
-    costs an attempt, when it does not answer or breaks off.
+    Raises FileGone for a file that is away, Reject for what will never be there, RetryLater when a server asks to be
+    asked later, and Unreachable, which costs an attempt, when it does not answer or breaks off.
     """
     if not is_url(seen.location):
         path = Path(seen.location)
         if not path.is_file():
-            raise Reject(f"{seen.location} is not there any more")
+            raise FileGone(f"{seen.location} is not there any more")
         yield path
         return
     with TemporaryDirectory(prefix="holdfast-") as folder:
