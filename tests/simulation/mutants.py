@@ -38,6 +38,7 @@ MOST = 5000
 """How many schedules a mutant is looked for in."""
 HINTS = {
     "whoever does not know a gate wakes what is parked there": 751,
+    "a clock decides which plan was declared last": 242529,
     "in SQL: the fence is not checked": 399,
     "in SQL: a changed document reuses what the old one kept": 3036,
 }
@@ -464,6 +465,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "]",
     ),
     _one("a pause ends before its time", "stores.memory.upkeep:Upkeep.wake", "and row.due_at <= now]", "]"),
+    _one(
+        "a clock decides which plan was declared last",
+        "stores.memory.intake:Intake._declare_plan",
+        "declared_at = max([now, *(other + datetime.resolution for other in others)])",
+        "declared_at = now",
+    ),
     _one(
         "whoever does not know a gate wakes what is parked there",
         "stores.memory.upkeep:Upkeep.wake",

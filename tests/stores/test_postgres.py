@@ -16,10 +16,12 @@ import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import holdfast
 from holdfast.core.errors import (
     BodyError,
+    PlanRefused,
     SchemaNewer,
     SchemaOutdated,
     StoreError,
@@ -188,6 +190,7 @@ def asked_of(query: str, desk: Desk) -> dict[str, Any]:
         "wake": {"pipeline_id": plan.pipeline_id, "bodies": numbers([plan.first]), "limit": 2000},
         "undecided": {"pipeline_id": plan.pipeline_id, "step_id": plan.first, "limit": 500},
         "lost": place,
+        "hold_pipelines": place,
         "hold_batches": place,
         "deciding": place | {"states": texts(["waiting", "running"])},
         "write_decisions": place | {"verb": "pause", "who": "cat", "detail": "{}"},
@@ -209,7 +212,16 @@ def asked_of(query: str, desk: Desk) -> dict[str, Any]:
     [
         *("move", "moved", "claim", "orphans", "reclaim", "give_back", "let_go"),
         *("find_keys", "find", "wake", "suspects_due", "undecided", "lost", "drop_items", "drop_asides"),
-        *("hold_batches", "deciding", "write_decisions", "write_rewinds", "pause", "redrive", "rewind_to"),
+        *(
+            "hold_pipelines",
+            "hold_batches",
+            "deciding",
+            "write_decisions",
+            "write_rewinds",
+            "pause",
+            "redrive",
+            "rewind_to",
+        ),
     ],
 )
 @pytest.mark.usefixtures("statistics")
@@ -830,6 +842,48 @@ def test_a_decision_waits_for_a_batch_that_is_being_closed_and_finds_it_closed(d
         closing.commit()
         assert redriven.result(30) == []
     assert desk.standing().state == "dead"
+
+
+def test_a_decision_waits_for_a_plan_that_is_being_declared_and_finds_the_step_gone(
+    desk: Desk, postgres_url: str
+) -> None:
+    claim = desk.advance(desk.take_in())
+    desk.bury(claim)
+    beside = PostgresStore(postgres_url)
+    with ThreadPoolExecutor(1) as pool:
+        with beside._db.transaction() as db:
+            beside._declare(db, replace(PAPERS, steps=(PAPERS.steps[0],)))
+            redriven = pool.submit(desk.store.redrive, [claim.document_id], who="cat", reason="why")
+            while not redriven.done() and ask(postgres_url, WAITING) == [(0,)]:
+                pass
+            assert not redriven.done()
+        assert redriven.result(30) == []
+    assert desk.standing().state == "dead"
+    beside.close()
+
+
+def test_a_plan_waits_for_a_decision_that_is_being_made_and_is_refused_for_what_was_decided(
+    desk: Desk, postgres_url: str
+) -> None:
+    """Else what goes on where it stood would do a step twice that comes behind it in the new order."""
+    claim = desk.advance(desk.advance(desk.take_in()))
+    desk.bury(claim)
+    beside = PostgresStore(postgres_url)
+    asked = {"ids": numbers([claim.document_id]), "states": texts(["dead"])}
+    assert isinstance(desk.store, PostgresStore)
+    with ThreadPoolExecutor(1) as pool:
+        with desk.store._db.transaction() as db:
+            db.execute(SQL["hold_pipelines"], asked)
+            extract, chunk, embed = PAPERS.steps
+            declared = pool.submit(beside.declare, replace(PAPERS, steps=(extract, embed, chunk)))
+            while not declared.done() and ask(postgres_url, WAITING) == [(0,)]:
+                pass
+            assert not declared.done()
+            db.execute("update hf_document set state = 'waiting', due_at = now()")
+        with pytest.raises(PlanRefused, match="in another order"):
+            declared.result(30)
+    assert [line.verb for line in desk.store.journal(claim.document_id)][-1] == "fail"
+    beside.close()
 
 
 def test_closing_a_batch_waits_for_a_decision_that_is_being_made(desk: Desk, postgres_url: str) -> None:

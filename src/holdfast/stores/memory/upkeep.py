@@ -50,7 +50,7 @@ class Upkeep(Base):
             return None
         if (row.fence, row.generation, row.moves) != (orphan.fence, at.generation, at.moves):
             return None
-        heard_again = self._tables.workers[row.worker_id or 0].beat_at > orphan.since
+        heard_again = self._tables.workers[row.worker_id or 0].beat_at != orphan.since
         return None if not orphan.alive and heard_again else row
 
     def _bury(self, silent: set[int], now: datetime) -> None:

@@ -171,6 +171,7 @@ def _deciding(
     db: Db, ids: Sequence[int], states: Sequence[State], at: Mapping[int, int] | None = None
 ) -> list[Deciding]:
     asked = {"ids": numbers([*ids]), "states": texts(states)}
+    db.execute(SQL["hold_pipelines"], asked)
     db.execute(SQL["hold_batches"], asked)
     here = [Deciding(*row) for row in db.execute(SQL["deciding"], asked).fetchall()]
     return [one for one in here if at is None or at.get(one.id) == one.moves]

@@ -279,6 +279,15 @@ class ResolveConformance(Conformance):
         assert _resolve(desk, orphan) == []
         desk.advance(claim)
 
+    def test_a_worker_that_is_heard_again_by_a_clock_that_jumped_back_is_heard(self, desk: Desk) -> None:
+        claim = desk.take_in()
+        desk.clock.advance(GRACE * 2)
+        (orphan,) = _scan(desk)
+        desk.clock.advance(-GRACE * 3)
+        desk.store.beat(desk.worker)
+        assert _resolve(desk, orphan) == []
+        desk.advance(claim)
+
     def test_an_orphan_that_was_cancelled_meanwhile_stays_cancelled(self, desk: Desk) -> None:
         orphan = _orphaned(desk)
         desk.store.cancel([orphan.standing.id], who="dan", reason="no")

@@ -12,6 +12,6 @@ select d.id, s.name, d.attempts, d.crashes, d.fence, w.name, false
    and d.fence = o.fence
    and d.generation = o.generation
    and d.moves = o.moves
-   and (o.heard_at is null or w.beat_at <= o.heard_at)
+   and (o.heard_at is null or w.beat_at = o.heard_at)
  order by d.id
    for update of d skip locked

@@ -8,5 +8,5 @@ select d.id, s.name, d.attempts, d.crashes, d.fence, w.name, 0
    and d.fence = json_extract(o.value, '$[1]')
    and d.generation = json_extract(o.value, '$[2]')
    and d.moves = json_extract(o.value, '$[3]')
-   and w.beat_at <= coalesce(json_extract(o.value, '$[4]'), w.beat_at)
+   and w.beat_at = coalesce(json_extract(o.value, '$[4]'), w.beat_at)
  order by d.id
