@@ -53,6 +53,27 @@ def test_a_question_without_words_is_refused(holdfast: Run, letters: Path, quest
         assert "a question has words or numbers in it" in said.output
 
 
+def test_a_source_that_is_not_there_is_refused_before_any_other_is_taken_in(holdfast: Run, letters: Path) -> None:
+    said = holdfast("ingest", "letters", "lettres")
+    assert said.exit_code == 2
+    assert "there is no file or folder lettres" in said.output
+    assert "2 new" not in said.output
+    assert "letters: 2 new" in holdfast("ingest", "letters").output
+
+
+def test_what_was_away_when_it_was_to_be_read_is_told_to_be_back(holdfast: Run, letters: Path) -> None:
+    with open_store(f"sqlite:///{letters.parent}/holdfast.db") as store:
+        library = rag.Library(store)
+        library.take_in(str(letters))
+        letters.rename(letters.parent / "away")
+        library.drain()
+    (letters.parent / "away").rename(letters)
+    assert "letters: 2 back\n  to read: 2 files" in holdfast("plan", "letters").output
+    said = holdfast("ingest", "letters")
+    assert "letters: 2 back" in said.output
+    assert "All 2 are done." in said.output
+
+
 def test_nothing_new_costs_nothing(holdfast: Run, letters: Path) -> None:
     holdfast("ingest", "letters")
     said = holdfast("ingest", "letters")

@@ -244,3 +244,14 @@ def test_sizes_in_characters_say_nothing_of_sizes_in_tokens() -> None:
     assert small.otherwise(overlap=50) == Splitting("recursive", 600, 50)
     assert small.otherwise(how="tokens") == Splitting("tokens", 450, 90)
     assert small.otherwise(how="tokens", size=300) == Splitting("tokens", 300, 90)
+
+
+def test_small_chunks_share_a_fifth_where_no_overlap_is_said() -> None:
+    assert Splitting(size=100).overlap == 20
+    assert Splitting(size=500).overlap == 200
+    assert Splitting().otherwise(size=100).overlap == 20
+    assert Splitting(size=1).overlap == 0
+    with pytest.raises(ValueError, match="not 100 and 200"):
+        Splitting(size=100, overlap=200)
+    with pytest.raises(ValueError, match="not 0 and 0"):
+        Splitting(size=0)

@@ -10,7 +10,7 @@ import click
 from holdfast.cli.asked import Asked, common
 from holdfast.cli.eyes import how_to_watch
 from holdfast.cli.in_collection import in_collection
-from holdfast.cli.intake import BEGINS, counts_of, same_look, take_in
+from holdfast.cli.intake import BEGINS, counts_of, refuse_what_is_not_there, same_look, take_in
 from holdfast.cli.libraries import loaded_from
 from holdfast.cli.looking import how_to_look, what_is_said
 from holdfast.cli.progress import Progress, showing
@@ -64,6 +64,7 @@ def ingest(
     limits = Budget(budget)
     with store_that_lasts(asked) as store, going_on_later(asked, *words):
         library = Library(store, collection, allow_private=allow_private)
+        refuse_what_is_not_there(asked, library, sources)
         counts = counts_of(library, hands=how["threads"])
         with showing(asked, counts, limits) as progress:
             library.make_ready(processes=how["processes"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from holdfast.cli.asked import Asked
 from holdfast.cli.counts import Counts
@@ -12,7 +13,7 @@ from holdfast.cli.words import count, one_line
 from holdfast.core.errors import RetryLater
 from holdfast.pipelines.rag.ingest import KINDS, Intake, Looking
 from holdfast.pipelines.rag.library import Library
-from holdfast.pipelines.rag.sources import SourceRefused, Unreachable
+from holdfast.pipelines.rag.sources import SourceRefused, Unreachable, source_of
 
 NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
 NEWS = ("new", "changed", "back", "moved", "deleted")
@@ -43,17 +44,31 @@ def take_in(asked: Asked, library: Library, source: str, looking: Looking, progr
     counts = progress.counts
     counts.submitting = True
     try:
-        intake = library.take_in(source, looking, tell=lambda _: _counted(counts))
+        with _told_the_way_out(asked, library, source):
+            intake = library.take_in(source, looking, tell=lambda _: _counted(counts))
     except AWAY as error:
         progress.display.say(told_away(source, error) + _way_out(asked, library, source))
         return False
-    except SourceRefused as error:
-        raise SourceRefused(f"{error}{_way_out(asked, library, source)}") from error
     finally:
         counts.submitting = False
     progress.display.say(f"{source}: {told_of(intake)}")
     tell_left_out(_left_out(intake), progress.display)
     return True
+
+
+def refuse_what_is_not_there(asked: Asked, library: Library, sources: Sequence[str]) -> None:
+    """Raises SourceRefused for the first that is no source, before anything is taken in."""
+    for source in sources:
+        with _told_the_way_out(asked, library, source):
+            source_of(source)
+
+
+@contextmanager
+def _told_the_way_out(asked: Asked, library: Library, source: str) -> Iterator[None]:
+    try:
+        yield
+    except SourceRefused as error:
+        raise SourceRefused(f"{error}{_way_out(asked, library, source)}") from error
 
 
 def told_away(source: str, error: Exception) -> str:

@@ -44,7 +44,7 @@ UNSAID = -(2**31)
 class Splitting(Struct, frozen=True):
     """How a collection's texts are split. Sizes are characters, or tokens of the default model when `how` is tokens.
 
-    Where no sizes are said, they are those of `USUAL`.
+    Where no sizes are said, they are those of `USUAL`; of chunks that are smaller than the usual overlap, a fifth is.
     """
 
     how: Literal["recursive", "tokens", "markdown"] = "recursive"
@@ -54,15 +54,20 @@ class Splitting(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.how not in USUAL:
             raise ValueError(f"texts are split by recursive, tokens or markdown, not by {self.how!r}")
-        for name, usual in zip(("size", "overlap"), USUAL[self.how], strict=True):
-            if getattr(self, name) == UNSAID:
-                force_setattr(self, name, usual)
+        size, overlap = USUAL[self.how]
+        if self.size == UNSAID:
+            force_setattr(self, "size", size)
+        if self.overlap == UNSAID:
+            force_setattr(self, "overlap", overlap if overlap < self.size else self.size // 5)
         _require(self.size, self.overlap)
 
     def otherwise(self, **said: Any) -> Splitting:
         """Gives it with what is said changed. Sizes in characters say nothing of sizes in tokens: they begin anew."""
         in_tokens = said.get("how", self.how) == "tokens"
-        return Splitting(**(asdict(self) if in_tokens == (self.how == "tokens") else {}) | said)
+        stays = asdict(self) if in_tokens == (self.how == "tokens") else {}
+        if self.overlap >= said.get("size", self.size):
+            stays.pop("overlap", None)
+        return Splitting(**stays | said)
 
     def split(self, text: str) -> Iterator[Span]:
         """Gives the span of each chunk, in order."""

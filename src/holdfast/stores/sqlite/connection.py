@@ -259,7 +259,7 @@ def translated(url: str, error: sqlite3.DatabaseError) -> StoreError | None:
     if name.startswith("SQLITE_READONLY") or (name.startswith("SQLITE_CANTOPEN") and _only_reading_is_allowed(url)):
         return StoreReadOnly(f"{url} cannot be written; check the rights of the file and of its folder")
     if name.startswith("SQLITE_CANTOPEN"):
-        return StoreGone(f"{url} cannot be opened; check that the folder exists and may be read")
+        return StoreGone(f"{url} cannot be opened; check that the folder exists and may be read and written")
     if name.startswith("SQLITE_IOERR"):
         return StoreGone(f"{url} does not answer: {error} ({name})")
     if name.startswith("SQLITE_BUSY"):
