@@ -89,7 +89,7 @@ def test_a_file_replaced_between_two_looks_was_never_gone(tmp_path: Path) -> Non
     assert keys(glances) == [["a.txt"]]
 
 
-def test_a_source_that_cannot_be_looked_at_is_reported_once_and_nothing_is_gone(tmp_path: Path) -> None:
+def test_a_source_that_cannot_be_looked_at_is_reported_once_and_given_again_when_it_can(tmp_path: Path) -> None:
     root, away = tmp_path / "disk", tmp_path / "away"
     root.mkdir()
     (root / "a.txt").write_text("a")
@@ -104,7 +104,7 @@ def test_a_source_that_cannot_be_looked_at_is_reported_once_and_nothing_is_gone(
         nothing,
         reported=reported,
     )
-    assert keys(glances) == [["a.txt"]]
+    assert keys(glances) == [["a.txt"], ["a.txt"]]
     assert len(reported) == 1
 
 
