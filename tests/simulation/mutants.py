@@ -466,6 +466,18 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _one("a pause ends before its time", "stores.memory.upkeep:Upkeep.wake", "and row.due_at <= now]", "]"),
     _one(
+        "what is claimed has no deadline",
+        "stores.memory.work:Work._claim",
+        "deadline_at=deadlines.get(row.step_id or 0)",
+        "deadline_at=None",
+    ),
+    _one(
+        "what gets on has no deadline any more",
+        "stores.memory.work:_stays",
+        "None if move.timeout is None else now + move.timeout",
+        "None",
+    ),
+    _one(
         "a clock decides which plan was declared last",
         "stores.memory.intake:Intake._declare_plan",
         "declared_at = max([now, *(other + datetime.resolution for other in others)])",

@@ -22,6 +22,7 @@ from holdfast.testing.simulation.places import aside, covered, newly_done, rank
 from holdfast.testing.simulation.shapes import ATTEMPTS, GATES, LIMIT, OVER
 from holdfast.testing.simulation.stores import Call
 from holdfast.testing.simulation.verifying import VERIFIED, Verifying
+from holdfast.testing.simulation.waits import runs_wrongly
 
 MOVES = ("commit", "exchange")
 CLAIM = ("claim", "claim_suspect", "exchange")
@@ -62,6 +63,7 @@ class Promises:
         self._machine = machine
         self._books = books
         self._now = machine.clock()
+        self._somebody_hears = True
         self._before: dict[int, Seen] = {}
         self._effects = Effects(books)
         self._holders: dict[int, Process] = {}
@@ -129,6 +131,7 @@ class Promises:
         """Looks at what a transaction changed."""
         self._now = self._machine.clock()  # of whoever asked
         current, self._machine.current = self._machine.current, None
+        self._somebody_hears = current is not None  # not so of a second delivery
         try:
             self._look(call)
         finally:
@@ -167,6 +170,8 @@ class Promises:
 
     def _look_at(self, call: Call | None, was: Seen, now: Seen) -> None:
         verb = call.verb if call else ""
+        if not self._somebody_hears and now.moves > was.moves and now.state == "running":
+            self.doubts.ahead.add((now.id, now.fence))
         if now.fence < was.fence or now.moves < was.moves or now.generation < was.generation:
             self.say(f"{verb} took back fence, moves or generation: {was} became {now}")
         if now.generation > was.generation:
@@ -177,6 +182,7 @@ class Promises:
             self._turned(call, verb, was, now)
         if now.state == "running" and (was.state != "running" or was.worker_id != now.worker_id):
             self._claimed(verb, was, now)
+        self._say_if(runs_wrongly(call, was, now, at=self._now))
         self._say_if(miscounted(call, was, now, got_on=was.step != now.step or bool(newly_done(was, now))))
 
     # checkpoints

@@ -35,6 +35,8 @@ CHANGES: tuple[tuple[str, ...], ...] = (("after",), ("notes",), ("look",), ("not
 """What a later version may have besides."""
 REMOVABLE = ("notes", "look", "late", "after")
 """What a later version may lack: no other step reads what these kept."""
+TIMED = ("lines", "total")
+"""The steps that may not take for ever."""
 UNKEPT = ("notes",)
 """The steps of which only the effect matters."""
 

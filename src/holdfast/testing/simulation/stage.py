@@ -19,7 +19,8 @@ from holdfast.core.model import NewDocument
 
 TABLE = "create table sim_effect (key text, generation integer, step text, place integer, value text)"
 
-TIMEOUT = timedelta(seconds=2)
+TIMEOUT, SLACK = timedelta(seconds=2), timedelta(seconds=1)
+"""How long a body may take, and how much longer than twice that its worker is waited for."""
 NAP = timedelta(seconds=3)
 """How long a document sleeps, and how long somebody has to decide."""
 LATER = timedelta(seconds=0.7)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from queue import Empty
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +18,7 @@ from holdfast.core import step
 from holdfast.core.model import Worker
 from holdfast.engine import bodies, budget, caretaker, doors, heartbeat, orphans, pace, report, rounds, runners, worker
 from holdfast.testing.simulation.machine import Machine, Process, Waiters
+from holdfast.testing.simulation.stage import SLACK
 
 CLOCKED = (bodies, budget, caretaker, doors, pace, report, rounds, runners, worker)
 """The modules that ask what time it is."""
@@ -146,7 +146,7 @@ THREADING = SimpleNamespace(Thread=Thread, Lock=Lock, Event=Event, get_ident=_id
 
 LENT: dict[tuple[Any, str], Any] = {
     **GRAINS,
-    (step, "SLACK"): timedelta(seconds=1),
+    (step, "SLACK"): SLACK,
     **{(module, "monotonic"): lambda: _machine.now for module in CLOCKED},
     **{(module, "threading"): THREADING for module in (heartbeat, runners, worker)},
     (runners, "SimpleQueue"): SimpleQueue,
