@@ -150,7 +150,7 @@ def test_a_folder_that_is_away_or_empty_keeps_what_it_had(letters: Path, start: 
         letters.rmdir()
         Path("away").rename(letters)
         (letters / "anchors.md").write_text("An anchor holds.")
-        watch.until_said("letters: 1 new")
+        watch.until_said("letters: 1 new, 1 unchanged")
         until_found("anchors.md", "tides.txt")
         _, said = watch.stop()
     assert said.count("letters: nothing is there any more") == 1

@@ -135,7 +135,8 @@ class _Looker:
         self._over = threading.Event()
         self._trouble: BaseException | None = None
         self._unsettled = True
-        self._first: set[str] = set()
+        self._told_in_full: set[str] = set()
+        """The sources of which the next look is told in full: those that are new here, or were away."""
         self._unreadable: dict[str, list[tuple[str, str]]] = {}
 
     @property
@@ -150,8 +151,9 @@ class _Looker:
                 tell_left_out([(missed.key, missed.why)], self._display)
             else:
                 self._display.say(f"{word}: away, and what it had stays in the index: {missed.why}")
+                self._told_in_full.add(word)  # when it is there again
 
-        self._first.add(word)
+        self._told_in_full.add(word)
         source = source_of(word)
         self._library.admit(source)  # before children are born, who know only what was admitted by then
         look = partial(self._looking.list, store=self._library.store)
@@ -208,12 +210,12 @@ class _Looker:
             return
         watcher.doubt(one.key for one in intake.unreadable)
         unreadable = [(one.key, one.why) for one in intake.unreadable]
-        if word in self._first or any(intake.counts[kind] for kind in NEWS):
-            self._display.say(f"{word}: {told_of(intake, KINDS if word in self._first else NEWS)}")
+        if word in self._told_in_full or any(intake.counts[kind] for kind in NEWS):
+            self._display.say(f"{word}: {told_of(intake, KINDS if word in self._told_in_full else NEWS)}")
             self._progress.counts.recount()
             self._unsettled = True
         tell_left_out([one for one in unreadable if one not in self._unreadable.get(word, ())], self._display)
-        self._first.discard(word)
+        self._told_in_full.discard(word)
         self._unreadable[word] = unreadable
 
     def _go_on(self, _: Change) -> None:

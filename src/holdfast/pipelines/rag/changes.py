@@ -143,7 +143,9 @@ class _Comparison:
                 return Change("unchanged", seen.key, before, seen)
         try:
             content = hashing.result() if hashing else self.hash_of(seen)
-        except (OSError, Signal) as error:
+        except OSError as error:
+            return Change("unreadable", seen.key, before, seen, why=error.strerror or str(error))
+        except Signal as error:
             return Change("unreadable", seen.key, before, seen, why=str(error))
         now = Known(seen.key, seen.size, seen.mtime_ns, content, self.looked_at, seen.etag)
         if before and before.hash == content:

@@ -50,6 +50,7 @@ class Watcher:
         self._report = report
         self._before: Looks | None = None
         self._given: Looks | None = None
+        self._was_away = False
         self._troubles: tuple[Missed, ...] = ()
 
     def look(self) -> Glance | None:
@@ -59,16 +60,17 @@ class Watcher:
             now = {one.key: one for one in self._list(self.source, report=missed.append)}
         except (SourceRefused, Signal, OSError) as error:
             self._troubles = _tell_new(self._troubles, [Missed("", self.source.word, str(error))], self._report)
-            self._given = None  # what was to be read meanwhile was not there
+            self._was_away = True
             return None
         self._troubles = _tell_new(self._troubles, missed, self._report)
         before, self._before = self._before, now
         if before is None:
             return None
         glance, settled = _settled(before, now, self._given or {}, missed)
-        if settled == self._given:
+        is_back = self._was_away and len(glance.seen) == len(settled)  # what was to be read meanwhile was not there
+        if settled == self._given and not is_back:
             return None
-        self._given = settled
+        self._given, self._was_away = settled, False
         return glance
 
     def doubt(self, keys: Iterable[str]) -> None:
