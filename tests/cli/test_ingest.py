@@ -486,10 +486,17 @@ def test_whose_vectors_are_searched_is_told_until_the_new_ones_are_made(holdfast
     assert shown["searched"] == {"embedder": "hash:32", "index": "store"}
 
 
+def test_a_collection_tells_how_often_what_is_not_done_was_tried(holdfast: Run, letters: Path) -> None:
+    (letters / "broken.pdf").write_bytes(b"%PDF-1.4 and no more")
+    holdfast("ingest", "letters")
+    assert "  1 attempt at what is not done\n" in holdfast("collection", "show", "documents").output
+    assert json.loads(holdfast("collection", "show", "documents", "--json").output)["counters"]["retry_count"] == 1
+
+
 def test_a_collection_adds_up_the_counters_of_its_documents(holdfast: Run, letters: Path) -> None:
     (letters / "log.txt").write_text("\f".join(f"Entry {number}. Wind from the west." for number in range(7)))
     holdfast("ingest", "letters")
-    made = {"pages_extracted": 9, "chunks_created": 9, "chunks_embedded": 9, "chunks_indexed": 9}
+    made = {"pages_extracted": 9, "chunks_created": 9, "chunks_embedded": 9, "chunks_indexed": 9, "retry_count": 0}
     assert json.loads(holdfast("collection", "show", "documents", "--json").output)["counters"] == made
     told = "  9 pages extracted, 9 chunks created, 9 embedded, 9 indexed\n"
     assert told in holdfast("collection", "show", "documents").output

@@ -141,6 +141,8 @@ def show(asked: Asked, /, *, name: str) -> None:
         chunks = f"{count(made.chunks_created, 'chunk')} created"
         then = f"{made.chunks_embedded:,} embedded, {made.chunks_indexed:,} indexed"
         say(f"  {count(made.pages_extracted, 'page')} extracted, {chunks}, {then}")
+    if made.retry_count:
+        say(f"  {count(made.retry_count, 'attempt')} at what is not done")
     for source, number in here.sources.items():
         say(f"  {count(number, 'document')} of {harmless(source)}")
 

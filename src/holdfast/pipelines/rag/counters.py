@@ -45,31 +45,38 @@ _REUSED = {
     "postgresql": "cast(d.reuses ->> cast(s.id as text) as integer)",
 }
 """Which earlier generation a document has its pages from."""
+_ATTEMPTS = "select sum(attempts) from hf_documents where pipeline = ? and state <> 'cancelled'"
 _CURSORS = "select cursor from hf_documents where pipeline = ? and step = 'embed' and cursor is not null"
 
 
 class Counters(Struct, frozen=True, kw_only=True):
-    """How many pages and chunks of a collection's documents have each step behind them."""
+    """How many pages and chunks of a collection's documents have each step behind them, and how often these are tried.
+
+    `retry_count` counts attempts at the steps where documents stand now: it begins anew when one gets on.
+    """
 
     pages_extracted: int
     chunks_created: int
     chunks_embedded: int
     chunks_indexed: int
+    retry_count: int
 
 
 def counters_of(store: Store, collection: str) -> Counters:
     """Adds up the counters of a collection's documents. Those whose files are gone are not counted."""
     with store.reading() as tx:
         if not has_table(tx, "rag_chunk"):
-            return Counters(pages_extracted=0, chunks_created=0, chunks_embedded=0, chunks_indexed=0)
+            return Counters(pages_extracted=0, chunks_created=0, chunks_embedded=0, chunks_indexed=0, retry_count=0)
         pages = run(tx, _PAGES.replace("{reused}", _REUSED[tx.dialect]), collection).fetchone()[0] or 0
         chunks = [(state, step, int(many)) for state, step, many in run(tx, _CHUNKS, collection).fetchall()]
+        attempts = run(tx, _ATTEMPTS, collection).fetchone()[0] or 0
         halfway = sum(walked(_read(tx, cursor)) for (cursor,) in run(tx, _CURSORS, collection).fetchall())
     return Counters(
         pages_extracted=int(pages),
         chunks_created=sum(many for _, _, many in chunks),
         chunks_embedded=halfway + sum(many for _, step, many in chunks if step in ("index", None)),
         chunks_indexed=sum(many for state, _, many in chunks if state == "done"),
+        retry_count=int(attempts),
     )
 
 
