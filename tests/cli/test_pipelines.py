@@ -28,6 +28,8 @@ def test_a_file_that_is_not_there_is_named_with_those_that_are(holdfast: Run) ->
 
 def test_a_module_that_is_not_there_is_refused(holdfast: Run) -> None:
     assert "no file and no module called nothing" in refused(holdfast, "run", "nothing")
+    for command in ("run", "plan"):
+        assert "module called 999" in refused(holdfast, command, "9" * 500)
 
 
 def test_a_folder_where_the_pipeline_belongs_is_explained(holdfast: Run) -> None:

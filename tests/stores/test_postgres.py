@@ -805,6 +805,12 @@ def test_a_user_who_may_not_create_tables_is_told_how(postgres_server: Postgres,
         PostgresStore(postgres_url.replace("postgres@", "guest@"))
 
 
+@pytest.mark.parametrize("host", ["%2e%0a", "a..b", "x" * 70 + ".example"])
+def test_a_host_that_none_can_be_called_does_not_answer(host: str) -> None:
+    with pytest.raises(StoreGone, match=r"no host can be called|does not answer"):
+        PostgresStore(f"postgresql://{host}/x")
+
+
 def test_a_document_named_twice_in_a_group_moves_once(desk: Desk) -> None:
     claim = desk.take_in()
     stale = desk.forward(after(claim, desk.within(claim, 7)))

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from holdfast.cli.asked import Trouble
+from holdfast.cli.paths import is_file, is_folder
 from holdfast.cli.pipelines import Loaded, telling_their_errors
 from holdfast.core.model import NewDocument
 from holdfast.engine.api import Submittable, file_mark
@@ -125,4 +126,4 @@ def is_source(word: str) -> bool:
     """Answers whether a word names something to ingest rather than a pipeline."""
     if "://" in word or word.startswith("file:"):
         return True
-    return Path(word).is_dir() or (not word.endswith(".py") and (Path(word).is_file() or glob.has_magic(word)))
+    return is_folder(word) or (not word.endswith(".py") and (is_file(word) or glob.has_magic(word)))

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 import holdfast
 from holdfast.cli.asked import Trouble
+from holdfast.cli.paths import is_file, is_folder
 from holdfast.core.errors import DefinitionError
 from holdfast.core.pipeline import Pipeline
 
@@ -54,13 +55,13 @@ def _function(module: ModuleType, name: str) -> Any:
 
 
 def _is_file(source: str) -> bool:
-    return source.endswith(".py") or "/" in source or "\\" in source or Path(source).is_file()
+    return source.endswith(".py") or "/" in source or "\\" in source or is_file(source)
 
 
 def _from_file(path: Path) -> ModuleType:
-    if path.is_dir():
+    if is_folder(path):
         _refuse_folder(path)
-    if not path.is_file():
+    if not is_file(path):
         raise NoPipeline(f"there is no file {path}; name the Python file (or module) with your pipeline{_nearby(path)}")
     sys.path.insert(0, str(path.parent.absolute()))  # as for `python file.py`: its neighbours can be imported
     taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names or not path.stem.isidentifier()
@@ -82,14 +83,14 @@ def _refuse_folder(path: Path) -> NoReturn:
 
 
 def _nearby(path: Path) -> str:
-    folder = path.parent if path.parent.is_dir() else Path()
+    folder = path.parent if is_folder(path.parent) else Path()
     here = sorted(str(file) for file in folder.glob("*.py"))
     return f"; here are: {', '.join(here[:10])}" if here else ""
 
 
 def _from_module(name: str) -> ModuleType:
     sys.path.insert(0, str(Path.cwd()))
-    if Path(name).is_dir() and not Path(name, "__init__.py").is_file():
+    if is_folder(name) and not is_file(Path(name, "__init__.py")):
         _refuse_folder(Path(name))
     try:
         return importlib.import_module(name)

@@ -39,7 +39,10 @@ class Listening(Connection[tuple[Any, ...]]):
     @classmethod
     def connected(cls, options: dict[str, Any]) -> Listening:
         """Connects. The application_name is the mark by which the server knows the connection."""
-        db = cls.connect(autocommit=True, prepare_threshold=None, **options)
+        try:
+            db = cls.connect(autocommit=True, prepare_threshold=None, **options)
+        except UnicodeError as error:  # of a host's name, before anybody is asked for its address
+            raise OperationalError(f"no host can be called {options.get('host')!r}") from error
         db._mark, db._options = options["application_name"], options
         return db
 
