@@ -193,8 +193,11 @@ class World:
 
     def deploy(self, edition: Edition) -> None:
         """Somebody lets workers have another version from now on; those that run go on with theirs."""
+        shape = pipeline_of(edition).shape()
         with self.as_people():
-            self.plan = self.store.declare(pipeline_of(edition).shape())
+            self.plan = self.store.declare(shape)
+            if self.store.shape(shape.pipeline) != shape:
+                self.promises.say(f"{shape.names} was declared last, and is not the present shape")
         self.edition = edition
         self.promises.editions.deployed(self.plan, edition)
         self.up_to_date = []
