@@ -116,7 +116,7 @@ class Intake:
         known = {key: file for key, file in files.items() if is_ours(key)}
         hashed = partial(_content, allow_private=self._looking.allow_private)
         self._lost = self._died_while_away()
-        away = {one.payload["location"] for one in self._lost}
+        away = {_location(one) for one in self._lost}
         compared = compare(self._seen(), known, hashed, looked_at=time.time_ns(), missed=self.missed)
         changes = (_back(one) if one.seen and one.seen.location in away else one for one in compared)
         if self._glance is None or self._glance.seen:
@@ -128,8 +128,10 @@ class Intake:
     def _died_while_away(self) -> list[Standing]:
         """Finds the documents of the source that are dead because their files were not there to be read."""
         lost: list[Standing] = []
+        after = 0
         place: Which = {"batch": self._source.root, "state": "dead", "error": FileGone.__name__}
-        while some := self._store.select(self._pipeline.name, **place, after=lost[-1].id if lost else 0):
+        while some := self._store.select(self._pipeline.name, **place, after=after):
+            after = some[-1]
             lost += self._store.look(some)
         return lost
 
@@ -163,7 +165,7 @@ class Intake:
             case "back":
                 self._keep(changes)
                 there = {change.seen.location for change in changes if change.seen}
-                self._try_again([one for one in self._lost if one.payload["location"] in there])
+                self._try_again([one for one in self._lost if _location(one) in there])
             case "touched" | "unchanged":
                 self._keep(change for change in changes if change.now is not self._files.known.get(change.key))
             case "moved":
@@ -300,6 +302,12 @@ class Intake:
 
     def _name(self, key: str) -> Name:
         return Name(self._pipeline.name, self._source.root, key)
+
+
+def _location(one: Standing) -> str | None:
+    """Says where the file of a document is. What strangers wrote may not say it."""
+    said = one.payload.get("location") if isinstance(one.payload, dict) else None
+    return said if isinstance(said, str) else None
 
 
 def _back(change: Change) -> Change:
