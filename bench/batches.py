@@ -1,12 +1,12 @@
-"""How long reconcile takes with a million documents, and how long a commit waits while a million are cleaned up.
+"""Measure reconcile with a million documents, and the commits of a worker while a million documents are cleaned up.
 
-    python bench/batches.py reconcile                          a PostgreSQL of its own, 1,000,000 documents
-    python bench/batches.py cleanup --store sqlite             a SQLite file of its own
-    python bench/batches.py cleanup --store postgresql://...   a database of yours, which is filled
+    python bench/batches.py reconcile                          a temporary PostgreSQL, 1,000,000 documents
+    python bench/batches.py cleanup --store sqlite             a temporary SQLite file
+    python bench/batches.py cleanup --store postgresql://...   your own database, which is filled
 
-The documents are written with SQL, in the order of their keys, as when a folder is walked: done, two items each, one in
-a hundred dead and accepted. While they are cleaned up, a worker in
-a process of its own takes other documents through three steps; the longest of its commits is what counts.
+The documents are written with SQL, in the order of their keys, as when a folder is walked. They are done, with two
+items each; one in a hundred is dead and accepted. During the cleanup, a worker in its own process takes other documents
+through three steps. The result that matters is its longest commit.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
-from holdfast.engine.cleanup import Retention, cleanup
-from holdfast.engine.events import Committed
+from holdfast.observe.events import Committed
+from holdfast.ops.cleanup import Retention, cleanup
 from holdfast.stores.protocol import Store
 
 old = holdfast.Pipeline("old")
@@ -41,17 +41,17 @@ def write(doc: holdfast.Document) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["reconcile", "cleanup", "beside"])
+    parser.add_argument("what", choices=["reconcile", "cleanup", "worker"])
     parser.add_argument("--store", default="postgresql")
     parser.add_argument("--documents", type=int, default=1_000_000)
     parser.add_argument("--until", type=Path, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.what == "beside":
-        beside(asked.store, asked.until)
+    args = parser.parse_args()
+    if args.what == "worker":
+        run_worker(args.store, args.until)
         return
-    with _url(asked.store) as url, holdfast.open(url) as store:
-        fill(store, asked.documents)
-        {"reconcile": reconcile, "cleanup": clean}[asked.what](store, url)
+    with _url(args.store) as url, holdfast.open(url) as store:
+        fill(store, args.documents)
+        {"reconcile": reconcile, "cleanup": clean}[args.what](store, url)
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def _url(store: str) -> Iterator[str]:
         with tempfile.TemporaryDirectory() as folder:
             yield f"sqlite:///{folder}/bench.db"
     elif store == "postgresql":
-        from holdfast.testing.postgres import durable_postgres
+        from tests.support.postgres import durable_postgres
 
         with durable_postgres() as server:
             yield server.create_database("bench")
@@ -69,20 +69,20 @@ def _url(store: str) -> Iterator[str]:
 
 
 def fill(store: Store, documents: int) -> None:
-    began = time.perf_counter()
+    started = time.perf_counter()
     plan = store.declare(old.shape())
     store.submit(plan, "march", [], submission=1, part=0)
     with store.transaction() as tx:
         ((batch_id,),) = tx.execute("select id from hf_batch where name = 'march'").fetchall()
-        lite = tx.dialect == "sqlite"
-        now = "0" if lite else "now()"
+        is_sqlite = tx.dialect == "sqlite"
+        now = "0" if is_sqlite else "now()"
         numbers = (
             f"(with recursive n(n) as (select 1 union all select n + 1 from n where n < {documents}) select n from n)"
-            if lite
+            if is_sqlite
             else f"(select generate_series(1, {documents}) as n)"
         )
         first, second = plan.step_ids.values()
-        text = "'folder/document-' || " + ("printf('%08d', n)" if lite else "lpad(n::text, 8, '0')") + " || '.pdf'"
+        text = "'folder/document-' || " + ("printf('%08d', n)" if is_sqlite else "lpad(n::text, 8, '0')") + " || '.pdf'"
         tx.execute(
             "insert into hf_document (pipeline_id, batch_id, plan_id, key, payload, fingerprint, submission, part,"
             " state, step_id, moves, fence, submitted_at, moved_at, accepted_by, error)"
@@ -104,52 +104,52 @@ def fill(store: Store, documents: int) -> None:
         with psycopg.connect(store.url, autocommit=True) as db:
             db.execute("vacuum analyze")
     store.seal("old", "march", who="bench")
-    print(f"filled with {documents:,} documents in {time.perf_counter() - began:.0f} s", flush=True)
+    print(f"filled with {documents:,} documents in {time.perf_counter() - started:.0f} s", flush=True)
 
 
 def reconcile(store: Store, url: str) -> None:
     for _ in range(3):
-        began = time.perf_counter()
-        (found,) = store.census("old", "march")
-        print(f"census of {found.found:,} documents: {time.perf_counter() - began:.2f} s", flush=True)
+        started = time.perf_counter()
+        (found,) = store.batch_counts("old", "march")
+        print(f"counts of {found.found:,} documents: {time.perf_counter() - started:.2f} s", flush=True)
         assert found.balances
     for _ in range(3):
-        began = time.perf_counter()
-        command = [sys.executable, "-m", "holdfast.cli", "reconcile", "old", "--store", url]
+        started = time.perf_counter()
+        command = [sys.executable, "-m", "holdfast", "reconcile", "old", "--store", url]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        print(f"holdfast reconcile, the whole command: {time.perf_counter() - began:.2f} s", flush=True)
-    began = time.perf_counter()
+        print(f"holdfast reconcile, the whole command: {time.perf_counter() - started:.2f} s", flush=True)
+    started = time.perf_counter()
     store.report("old", "march")
-    print(f"a report with its hashes: {time.perf_counter() - began:.1f} s")
-    began = time.perf_counter()
+    print(f"a report with its hashes: {time.perf_counter() - started:.1f} s")
+    started = time.perf_counter()
     holdfast.close(old, store, batch="march", who="bench")
-    print(f"close: {time.perf_counter() - began:.1f} s")
+    print(f"close: {time.perf_counter() - started:.1f} s")
 
 
 def clean(store: Store, url: str) -> None:
     holdfast.close(old, store, batch="march", who="bench")
     with tempfile.TemporaryDirectory() as folder:
-        until = Path(folder) / "enough"
-        command = [sys.executable, __file__, "beside", "--store", url, "--until", str(until)]
+        until = Path(folder) / "stop"
+        command = [sys.executable, __file__, "worker", "--store", url, "--until", str(until)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
             assert worker.stdout is not None
             print("without a cleanup:", worker.stdout.readline().strip(), flush=True)
-            began = time.perf_counter()
+            started = time.perf_counter()
             try:
                 report = cleanup(store, Retention(pipeline="old"), who="bench")
             finally:
                 until.touch()
-            took = time.perf_counter() - began
-            print("beside a cleanup: ", worker.stdout.readline().strip())
+            took = time.perf_counter() - started
+            print("during a cleanup: ", worker.stdout.readline().strip())
     print(
         f"cleaned up {report.documents:,} documents in {took:.0f} s, {report.documents / took:,.0f}/s: "
         f"{report.slices:,} slices, the longest {report.longest * 1000:.0f} ms"
     )
-    assert store.census("old", "march")[0].balances
+    assert store.batch_counts("old", "march")[0].balances
 
 
-def beside(url: str, until: Path) -> None:
-    """A worker that has always something to do, and measures its commits."""
+def run_worker(url: str, until: Path) -> None:
+    """Run a worker that always has something to do, and measure its commits."""
     waits: list[float] = []
     new = holdfast.Pipeline("new")
     for number in range(3):
@@ -159,7 +159,7 @@ def beside(url: str, until: Path) -> None:
         if isinstance(event, Committed):
             waits.append(event.seconds)
 
-    def tell() -> None:
+    def print_waits() -> None:
         waits.sort()
         print(
             f"{len(waits):,} commits, longest {waits[-1] * 1000:.0f} ms, 99.9% under "
@@ -170,16 +170,16 @@ def beside(url: str, until: Path) -> None:
 
     with holdfast.open(url) as store:
         number = 0
-        began = time.monotonic()
-        told = False
+        started = time.monotonic()
+        printed = False
         while not until.exists():
             holdfast.submit(new, store, batch=f"b{number}", documents=[(f"d{n}", {"n": n}) for n in range(300)])
             holdfast.drain(new, store, threads=2, listeners=[listen])
             number += 1
-            if not told and time.monotonic() - began > 8:
-                tell()
-                told = True
-        tell()
+            if not printed and time.monotonic() - started > 8:
+                print_waits()
+                printed = True
+        print_waits()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How many words of scanned receipts are read: python bench/ocr.py --data FOLDER.
+"""Measure how many words of scanned receipts are read: python bench/ocr.py --data FOLDER.
 
-Ours beside plain Tesseract: the same library and model, its defaults, and the picture as it is. A word counts when it
-is there as often as the truth has it, whatever its case.
+It compares our OCR with plain Tesseract: the same library and model, its defaults, and the unchanged picture. A word
+counts if it is found as often as in the truth. Upper and lower case are the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from PIL import Image
 
 os.environ.setdefault("OMP_THREAD_LIMIT", "1")
 
-from holdfast.pipelines.rag.ocr import read_text
+from holdfast.pipelines.rag.extract.ocr import read_text
 
 
 def words(text: str) -> Counter[str]:
@@ -26,7 +26,7 @@ def words(text: str) -> Counter[str]:
 
 
 def truth(path: Path) -> Counter[str]:
-    """Reads the words of a receipt: each line has eight numbers, then the text."""
+    """Return the words of a receipt. Each line of the file has eight numbers, then the text."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     return words(" ".join(line.split(",", 8)[8] for line in lines if line.count(",") >= 8))
 
@@ -43,31 +43,31 @@ def plain_tesseract() -> Callable[[Image.Image], str]:
     return read
 
 
-def measured(read: Callable[[Image.Image], str], pictures: list[Path]) -> tuple[float, float]:
-    """Gives word recall over all pictures, and seconds of CPU a picture."""
-    found = all_ = 0
-    began = process_time()
+def measure(read: Callable[[Image.Image], str], pictures: list[Path]) -> tuple[float, float]:
+    """Return the word recall over all pictures, and the seconds of CPU per picture."""
+    found = total = 0
+    started = process_time()
     for path in pictures:
         expected = truth(path.with_suffix(".csv"))
         with Image.open(path) as picture:
             found += (words(read(picture)) & expected).total()
-        all_ += expected.total()
-    return found / all_, (process_time() - began) / len(pictures)
+        total += expected.total()
+    return found / total, (process_time() - started) / len(pictures)
 
 
 def main() -> None:
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    data = Path(os.environ.get("HOLDFAST_DATA", beside))
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--data", type=Path, default=data / "receipts")
-    arguments.add_argument("--first", type=int, help="only so many receipts")
-    chosen = arguments.parse_args()
-    pictures = sorted(path for path in chosen.data.glob("*.jpg") if path.with_suffix(".csv").exists())[: chosen.first]
+    shared = Path(__file__).resolve().parents[2] / "shared" / "data"
+    data = Path(os.environ.get("HOLDFAST_DATA", shared))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=data / "receipts")
+    parser.add_argument("--first", type=int, help="maximum number of receipts")
+    args = parser.parse_args()
+    pictures = sorted(path for path in args.data.glob("*.jpg") if path.with_suffix(".csv").exists())[: args.first]
     if not pictures:
-        sys.exit(f"no receipts in {chosen.data}")
-    print(f"{len(pictures)} receipts\n\n| | word recall | CPU-s a picture |\n|---|---|---|")
+        sys.exit(f"no receipts in {args.data}")
+    print(f"{len(pictures)} receipts\n\n| | word recall | CPU-s per picture |\n|---|---|---|")
     for name, read in (("plain Tesseract", plain_tesseract()), ("holdfast", read_text)):
-        recall, seconds = measured(read, pictures)
+        recall, seconds = measure(read, pictures)
         print(f"| {name} | {recall:.3f} | {seconds:.2f} |")
 
 

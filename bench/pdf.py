@@ -1,11 +1,13 @@
-"""Text PDFs: how long the pipeline takes beside the bare parser, on the same cores.
+"""Compare the time of the pipeline for text PDFs with the time of the parser alone, on the same cores.
 
-    python bench/pdf.py ../shared/data/pdf-docling            three rounds of each, one after the other
+    python bench/pdf.py ../shared/data/pdf-docling            three rounds of each, in turn
     python bench/pdf.py FOLDER --copies 20 --rounds 5
 
-Only PDFs are taken whose pages all have text of their own: OCR would hide everything else. Each is copied, so that
-there is enough to do. Bare: as many processes as there are cores, each opening PDFs with the same parser and throwing
-the pages away. Pipeline: all of document search, with a checkpoint for every page, and a cheap embedder, no model.
+Only PDFs with text on every page are used, because OCR would hide everything else. Each is copied, so that there is
+enough to do.
+
+Parser alone: one process per core, each opens PDFs with the same parser and discards the pages.
+Pipeline: all of document search, with a checkpoint for every page and a cheap embedder, no model.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from pathlib import Path
 
 import holdfast
 from holdfast.pipelines import rag
-from holdfast.pipelines.rag.parsers import pages_of
-from holdfast.pipelines.rag.reading import warm
+from holdfast.pipelines.rag.extract.parsers import pages_of
+from holdfast.pipelines.rag.extract.readers import preload_parsers
 
 CORES = os.cpu_count() or 1
 
@@ -33,65 +35,66 @@ def main() -> None:
     parser.add_argument("--copies", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processes", type=int, default=1)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        files = copied(chosen(asked.folder), Path(scratch) / "pdf", asked.copies)
+        files = copy_files(pdfs_with_text(args.folder), Path(scratch) / "pdf", args.copies)
         bare, whole = [], []
-        for number in range(asked.rounds):
-            pages, seconds = bare_parser(files)
+        for number in range(args.rounds):
+            pages, seconds = parse_only(files)
             bare.append(seconds)
-            whole.append(pipeline(Path(scratch), number, asked.processes))
-        print(f"{len(files)} PDFs of {pages} pages, {CORES} cores, medians of {asked.rounds} rounds")
-        one, other = statistics.median(bare), statistics.median(whole)
-        print(f"bare parser {one:.2f} s, pipeline {other:.2f} s: {other / one:.2f} times as long")
+            whole.append(run_pipeline(Path(scratch), number, args.processes))
+        print(f"{len(files)} PDFs of {pages} pages, {CORES} cores, medians of {args.rounds} rounds")
+        parser_time, pipeline_time = statistics.median(bare), statistics.median(whole)
+        ratio = pipeline_time / parser_time
+        print(f"parser alone {parser_time:.2f} s, pipeline {pipeline_time:.2f} s: {ratio:.2f} times as long")
 
 
-def chosen(folder: Path) -> list[Path]:
-    """Gives the PDFs whose pages all have text. A process of its own looks: models of OCR that it loads for the others
-    would make every process that is forked here afterwards slower, the bare parser's and the pipeline's."""
+def pdfs_with_text(folder: Path) -> list[Path]:
+    """Return the PDFs with text on every page. Another process checks them: it loads OCR models for the others, and
+    these would slow down every process that is forked here later, for the parser and for the pipeline."""
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        return pool.apply(texts, (folder,))
+        return pool.apply(find_pdfs_with_text, (folder,))
 
 
-def texts(folder: Path) -> list[Path]:
-    fit = []
+def find_pdfs_with_text(folder: Path) -> list[Path]:
+    found = []
     for path in sorted(folder.rglob("*.pdf")):
         try:
             pages = list(pages_of(path))
         except holdfast.Reject:
             continue
         if pages and all(page.how == "text" and page.text for page in pages):
-            fit.append(path)
-    return fit
+            found.append(path)
+    return found
 
 
-def copied(files: list[Path], folder: Path, times: int) -> list[Path]:
-    """Copies files, each under a name of its own."""
+def copy_files(files: list[Path], folder: Path, times: int) -> list[Path]:
+    """Copy each file `times` times, each copy with its own name."""
     folder.mkdir()
     return [Path(shutil.copy(path, folder / f"{number}-{path.name}")) for number in range(times) for path in files]
 
 
-def bare_parser(files: list[Path]) -> tuple[int, float]:
-    """Opens all files and reads their pages, in as many processes as there are cores."""
-    warm(pdfs=True)
-    began = time.perf_counter()
+def parse_only(files: list[Path]) -> tuple[int, float]:
+    """Open all files and read their pages, with one process per core."""
+    preload_parsers(pdfs=True)
+    started = time.perf_counter()
     with multiprocessing.get_context("fork").Pool(CORES) as pool:
-        pages = sum(pool.imap_unordered(count, files, chunksize=1))
-    return pages, time.perf_counter() - began
+        pages = sum(pool.imap_unordered(count_pages, files, chunksize=1))
+    return pages, time.perf_counter() - started
 
 
-def count(path: Path) -> int:
+def count_pages(path: Path) -> int:
     return sum(1 for _ in pages_of(path))
 
 
-def pipeline(scratch: Path, number: int, processes: int) -> float:
-    """Makes all files searchable in a fresh store."""
-    began = time.perf_counter()
+def run_pipeline(scratch: Path, number: int, processes: int) -> float:
+    """Ingest all files into a new store. Return the seconds."""
+    started = time.perf_counter()
     with holdfast.open(f"sqlite:///{scratch}/{number}.db") as store:
-        library = rag.Library(store, settings=rag.Settings(embedder="hash:64"))
+        library = rag.Library(store, settings=rag.CollectionSettings(embedder="hash:64"))
         report = library.ingest(str(scratch / "pdf"), threads=CORES + 1, processes=processes)
     assert report.dead == 0, report
-    return time.perf_counter() - began
+    return time.perf_counter() - started
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""holdfast under the shared harness: the same command line and counters as every peer.
+"""Run holdfast under the shared harness, with the same command line and counters as every peer.
 
-Steps keep a small JSON value each (variant `nokeep`: nothing), with claims, fences, heartbeats and events on: what a
-user gets. `conc` is the number of documents a worker may hold. W4 counts a checkpoint when it is durable.
+Each step stores a small JSON value (with the variant `nokeep`: nothing). Claims, fences, heartbeats and events are on,
+as for a user. `conc` is the number of documents a worker may hold. W4 counts a checkpoint when it is durable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ sys.path.insert(0, str(PERF))
 import common as C  # noqa: E402, N812
 
 import holdfast  # noqa: E402
-from holdfast.engine.events import Committed  # noqa: E402
+from holdfast.observe.events import Committed  # noqa: E402
 from holdfast.stores import open_store  # noqa: E402
 
 LEASE = timedelta(seconds=10)
@@ -30,18 +30,18 @@ def url(ctx: Any) -> str:
 
 
 def pipeline(ctx: Any) -> holdfast.Pipeline:
-    made = holdfast.Pipeline("bench")
+    bench = holdfast.Pipeline("bench")
     if ctx.workload in ("W1", "W3"):
         for number in range(C.STEPS):
-            _add_step(made, ctx, number)
+            _add_step(bench, ctx, number)
     elif ctx.workload == "W2":
-        made.step(name="job")(lambda doc: ctx.slots.tick())
+        bench.step(name="job")(lambda doc: ctx.slots.tick())
     else:
-        made.step(name="items", commit_every=C.CHUNK)(items)
-    return made
+        bench.step(name="items", commit_every=C.CHUNK)(items)
+    return bench
 
 
-def _add_step(made: holdfast.Pipeline, ctx: Any, number: int) -> None:
+def _add_step(pipeline: holdfast.Pipeline, ctx: Any, number: int) -> None:
     keeps = "nokeep" not in ctx.variant
 
     def body(doc: holdfast.Document) -> int | None:
@@ -51,7 +51,7 @@ def _add_step(made: holdfast.Pipeline, ctx: Any, number: int) -> None:
     async def coroutine(doc: holdfast.Document) -> int | None:
         return body(doc)
 
-    made.step(name=f"step{number}")(coroutine if "async" in ctx.variant else body)
+    pipeline.step(name=f"step{number}")(coroutine if "async" in ctx.variant else body)
 
 
 def items(doc: holdfast.Document, cursor: int = 0) -> Iterator[int]:
@@ -70,7 +70,7 @@ def enqueue(ctx: Any) -> None:
 def worker(ctx: Any) -> None:
     listeners = []
     if ctx.workload == "W4":
-        listeners.append(lambda said: ctx.slots.tick(_checkpoints(said)) if isinstance(said, Committed) else None)
+        listeners.append(lambda event: ctx.slots.tick(_checkpoints(event)) if isinstance(event, Committed) else None)
     threads = 16 if "threads" in ctx.variant else 1
     with holdfast.open(url(ctx)) as store:
         holdfast.work(
@@ -78,8 +78,8 @@ def worker(ctx: Any) -> None:
         )
 
 
-def _checkpoints(said: Committed) -> int:
-    return sum(bool(move.items) for move in said.moves)
+def _checkpoints(event: Committed) -> int:
+    return sum(bool(move.items) for move in event.moves)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""Document search under the shared harness's W5: 2,000 texts to chunks to cheap vectors, the same splitter for all.
+"""Run document search under workload W5 of the shared harness: 2,000 texts to chunks to cheap vectors.
 
     HOLDFAST_PERF=... PERF_HOME=... python bench/peer_rag.py W5 --n 2000
 
-One process more than there are cores, of one thread each: while one writes, the others compute. PROCESSES= is another
-number of them.
+It runs one process more than there are cores, with one thread each: while one writes, the others compute. PROCESSES=
+sets another number.
 
-What a user gets: extraction in children, checkpoints for every page, full text beside the vectors. Each text is split
-by the harness's splitter and embedded by its embedder; the harness counts what is embedded, and kills it at half.
+All features of a user are on: extraction in child processes, a checkpoint for every page, full text beside the vectors.
+All peers use the splitter and the embedder of the harness. The harness counts embedded chunks, and kills the
+process when half of them are done.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def ingest(ctx: Any) -> None:
 
         def embed(self, texts: Sequence[str]) -> Any:
             if os.getpid() != first:
-                ctx.slots.use(1)  # a slot of its own for the copy of this process
+                ctx.slots.use(1)  # another process needs its own slot
             ctx.slots.tick(len(texts))
             return C.embed_many(list(texts))
 
@@ -43,7 +44,7 @@ def ingest(ctx: Any) -> None:
             return C.embed_many([text])[0]
 
     def split(text: str) -> Iterator[tuple[int, int]]:
-        """Finds the pieces where they stand. Some are put together with other separators than there were."""
+        """Find the positions of the pieces. The splitter joins some with other separators than the text has."""
         after = 0
         for piece in C.split_recursive(text):
             after = max(text.find(piece[:40], after), after) + 1
@@ -69,7 +70,7 @@ def count(ctx: Any) -> int:
 if __name__ == "__main__":
     import common as C  # noqa: N812
 
-    # Peers were compiled when they were installed. A checkout is compiled by its first run, if the shell lets it.
+    # Peers were compiled at installation. A checkout is compiled by its first run, unless the shell forbids it.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault("PYTHONPYCACHEPREFIX", str(C.PERF_HOME / "pycache"))
     here = str(Path(__file__).resolve())

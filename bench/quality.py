@@ -1,15 +1,18 @@
-"""How good the default search is: nDCG@10 on SciFact and Cranfield, beside full text alone and vectors alone.
+"""Measure the quality of the default search: nDCG@10 on SciFact and Cranfield, also for words alone and vectors alone.
 
     HOLDFAST_DATA=... python bench/quality.py [--keep FOLDER] [--only scifact]
 
-Every abstract is a text file, title first, ingested and searched with the usual settings, the same for both. Embedding
-takes most of the time: about ten minutes on two cores; with --keep, only once. A document's place is that of its best
-chunk. SciFact: the documents that a claim cites are relevant. Cranfield: grades 1 to 4 are relevant, all alike. What is
-marked -1, one document for most questions, is left out in three ways: of the judgements only, so that finding it counts
-as a mistake; of the answers as well, as if it were not in the collection; not at all, it counts as relevant.
+Every abstract is a text file with the title first. It is ingested and searched with the default settings, the same for
+both collections. Embedding takes most of the time: about ten minutes on two cores; with --keep, only once. The rank of
+a document is the rank of its best chunk.
 
-Who looks for a passage that they know asks otherwise: six words in a row out of every so manieth document, which is the
-one right answer. Printed is the mean of one over its place, and 0 where it is not among the first twenty.
+SciFact: the documents that a claim cites are relevant.
+Cranfield: grades 1 to 4 are relevant, all equally. Most questions have one document marked -1. It is treated in three
+ways: left out of the judgements only, so that finding it counts as a mistake; left out of the answers as well, as if it
+were not in the collection; or counted as relevant.
+
+"known passages" measures another kind of question: six words in a row from a document, which is the only right answer.
+About 150 documents are used. The figure is the mean reciprocal rank, with 0 if it is not among the first twenty.
 """
 
 from __future__ import annotations
@@ -33,22 +36,22 @@ WAYS = {"words": "words", "meaning": "meaning", "both (the default)": None}
 
 Relevant = dict[str, set[str]]
 Judgement = tuple[Relevant, Relevant]
-"""What is relevant to each question, and what does not count."""
+"""The relevant documents of each question, and the documents that do not count."""
 PASSAGES, WORDS = 150, 6
-"""How many documents are looked for by words out of them, and by how many."""
-MARKED = 20
-"""How many answers are looked at, so that ten are left without those that do not count."""
+"""Number of known passages that are searched, and words in each."""
+ANSWERS = 20
+"""Number of answers that are read, so that ten are left without those that do not count."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", type=Path, help="a folder to keep texts and store in")
+    parser.add_argument("--keep", type=Path, help="folder that keeps the texts and the store")
     parser.add_argument("--only", choices=["scifact", "cranfield"])
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        home = asked.keep or Path(folder)
+        home = args.keep or Path(folder)
         for name, load in {"scifact": scifact, "cranfield": cranfield}.items():
-            if asked.only in (None, name):
+            if args.only in (None, name):
                 documents, questions, judged = load()
                 measure(home, name, documents, questions, judged)
 
@@ -68,24 +71,24 @@ def measure(
         for way, by in WAYS.items():
             ranked = {number: _ranked(library, text, by) for number, text in questions.items()}
             scores = [f"{reading} {_mean(ranked, *judgement):.4f}" for reading, judgement in judged.items()]
-            scores.append(f"known passages {_known(library, documents, by):.4f}")
+            scores.append(f"known passages {_known_passages_rank(library, documents, by):.4f}")
             print(f"  {way:<20} nDCG@10: {'; '.join(scores)}", flush=True)
 
 
-def _known(library: rag.Library, documents: Mapping[str, str], by: str | None) -> float:
+def _known_passages_rank(library: rag.Library, documents: Mapping[str, str], by: str | None) -> float:
     answers = {key: _ranked(library, passage, by) for key, passage in _passages(documents).items()}
     return sum(1 / (found.index(key) + 1) for key, found in answers.items() if key in found) / len(answers)
 
 
 def _passages(documents: Mapping[str, str]) -> dict[str, str]:
-    """Gives words that stand in a row in some of the documents, by the documents."""
+    """Return one known passage of each selected document."""
     long = {key: words for key, text in documents.items() if len(words := re.findall(r"\w+", text)) > 10 * WORDS}
-    some = [*long.items()][:: max(len(long) // PASSAGES, 1)]
-    return {key: " ".join(words[len(words) // 2 :][:WORDS]) for key, words in some}
+    selected = [*long.items()][:: max(len(long) // PASSAGES, 1)]
+    return {key: " ".join(words[len(words) // 2 :][:WORDS]) for key, words in selected}
 
 
 def _ranked(library: rag.Library, question: str, by: str | None) -> list[str]:
-    return [found.key.removesuffix(".txt") for found in library.search(question, limit=MARKED, each=1, by=by)]
+    return [found.key.removesuffix(".txt") for found in library.search(question, limit=ANSWERS, each=1, by=by)]
 
 
 def _mean(ranked: Mapping[str, list[str]], relevant: Relevant, ignored: Relevant) -> float:
@@ -114,9 +117,9 @@ def scifact() -> tuple[dict[str, str], dict[str, str], dict[str, Judgement]]:
 
 
 def _sentences(abstract: str) -> str:
-    """Reads a list of sentences as numpy prints it: without commas."""
+    """Parse a list of sentences as numpy prints it: without commas."""
     quoted = re.findall(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", abstract)
-    return " ".join(ast.literal_eval(one) for one in quoted)
+    return " ".join(ast.literal_eval(sentence) for sentence in quoted)
 
 
 def cranfield() -> tuple[dict[str, str], dict[str, str], dict[str, Judgement]]:

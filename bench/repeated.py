@@ -1,11 +1,11 @@
-"""How much work a kill costs: bodies that had finished but were not committed, and have to run again.
+"""Measure how much work a kill costs: bodies that had finished but were not committed, and have to run again.
 
-    python bench/repeated.py                            SQLite, 20 kills for each kind of body
-    python bench/repeated.py --store postgresql://...   on a database of yours (it is filled)
+    python bench/repeated.py                            SQLite, 20 kills for each duration of body
+    python bench/repeated.py --store postgresql://...   your own database (it is filled)
 
 A worker with two threads runs bodies that compute for a known time, and is killed with SIGKILL at a random moment.
-Bodies count themselves in shared memory when they finish; the store knows how many were committed. Printed for each
-duration: the most and the median that one kill made undone, in bodies and in milliseconds of work.
+Bodies count themselves in shared memory when they finish. The store knows how many were committed. For each duration it
+prints the median and the maximum of lost work per kill, in bodies and in milliseconds.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ def main() -> None:
     parser.add_argument("--store", default="")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.work:
-        work(*asked.work)
+    args = parser.parse_args()
+    if args.work:
+        work(*args.work)
         return
-    print("| body ms | kills | bodies undone: median, most | work undone ms: median, most |")
+    print("| body ms | kills | bodies lost: median, most | work lost ms: median, most |")
     print("|---|---|---|---|")
     for duration in DURATIONS:
         with tempfile.TemporaryDirectory() as folder:
-            undone = kills(asked.store or f"sqlite:///{folder}/kills.db", Path(folder), duration, asked.kills)
-        bodies = f"{statistics.median(undone):.0f}, {max(undone)}"
-        cost = [1000 * count * per_body(duration) for count in undone]
+            lost = kill_workers(args.store or f"sqlite:///{folder}/kills.db", Path(folder), duration, args.kills)
+        bodies = f"{statistics.median(lost):.0f}, {max(lost)}"
+        cost = [1000 * count * seconds_per_body(duration) for count in lost]
         print(
-            f"| {1000 * duration:g} | {len(undone)} | {bodies} | {statistics.median(cost):.1f}, {max(cost):.1f} |",
+            f"| {1000 * duration:g} | {len(lost)} | {bodies} | {statistics.median(cost):.1f}, {max(cost):.1f} |",
             flush=True,
         )
 
 
-def kills(url: str, folder: Path, duration: float, count: int) -> list[int]:
-    """Kills workers one after another, and gives how many finished bodies each kill made undone."""
+def kill_workers(url: str, folder: Path, duration: float, count: int) -> list[int]:
+    """Kill workers one after another. Return how many finished bodies each kill lost."""
     import holdfast
 
     pipeline = pipeline_of(duration, memory=None)
     finished = folder / "finished"
-    undone: list[int] = []
+    lost: list[int] = []
     with holdfast.open(url) as store:
         before = 0
         for number in range(count):
@@ -65,17 +65,17 @@ def kills(url: str, folder: Path, duration: float, count: int) -> list[int]:
             holdfast.submit(pipeline, store, batch=batch, documents=((f"{n}", None) for n in range(DOCUMENTS)))
             finished.write_bytes(bytes(8 * THREADS))
             worker = subprocess.Popen([sys.executable, __file__, "--work", url, str(finished), str(duration)])
-            until = time.monotonic() + DEADLINE
-            while not any(finished.read_bytes()) and time.monotonic() < until:
+            deadline = time.monotonic() + DEADLINE
+            while not any(finished.read_bytes()) and time.monotonic() < deadline:
                 time.sleep(0.005)
             time.sleep(random.uniform(0.05, 0.3))
             worker.send_signal(signal.SIGKILL)
             worker.wait()
             with store.transaction() as tx:
                 ((committed,),) = tx.execute("select coalesce(sum(moves), 0) from hf_document").fetchall()
-            undone.append(sum(struct.unpack(f"{THREADS}q", finished.read_bytes())) - (int(committed) - before))
+            lost.append(sum(struct.unpack(f"{THREADS}q", finished.read_bytes())) - (int(committed) - before))
             before = int(committed)
-    return undone
+    return lost
 
 
 def work(url: str, finished: str, duration: str) -> None:
@@ -90,15 +90,15 @@ def pipeline_of(duration: float, memory: mmap | None):
 
     import holdfast
 
-    places: dict[int, int] = {}
+    slots: dict[int, int] = {}
 
     def body(doc: holdfast.Document) -> int:
-        until = time.thread_time() + duration
-        while duration and time.thread_time() < until:
+        deadline = time.thread_time() + duration
+        while duration and time.thread_time() < deadline:
             pass
         assert memory is not None
-        place = 8 * places.setdefault(threading.get_ident(), len(places))
-        memory[place : place + 8] = struct.pack("q", struct.unpack("q", memory[place : place + 8])[0] + 1)
+        offset = 8 * slots.setdefault(threading.get_ident(), len(slots))
+        memory[offset : offset + 8] = struct.pack("q", struct.unpack("q", memory[offset : offset + 8])[0] + 1)
         return 1
 
     pipeline = holdfast.Pipeline(f"repeated-{duration:g}")
@@ -107,8 +107,8 @@ def pipeline_of(duration: float, memory: mmap | None):
     return pipeline
 
 
-def per_body(duration: float) -> float:
-    """What a body costs: what it computes for, and the counting."""
+def seconds_per_body(duration: float) -> float:
+    """Return the seconds that a body takes: its computation, and the counting."""
     return duration + 0.000002
 
 

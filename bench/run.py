@@ -1,11 +1,11 @@
-"""All benchmarks, beside the peers, in one run: interleaved, repeated, medians and ratios.
+"""Run all benchmarks together with the peers: interleaved and repeated, with medians and ratios.
 
     python bench/run.py                      everything, 3 repetitions (about an hour)
-    python bench/run.py --quick              the best peers and ours, 1 repetition
+    python bench/run.py --quick              the best peers and holdfast, 1 repetition
     python bench/run.py --workloads W1,W2
 
-The peers and the raw limits come from a harness that is not part of this repository: `../shared/perf`, or the folder
-that HOLDFAST_PERF names. Its README says how to install the peers. Without it only `bench/scale.py` can run.
+The peers and the raw limits come from a harness that is not part of this repository: `../shared/perf`, or the folder in
+HOLDFAST_PERF. Its README says how to install the peers. Without it only `bench/scale.py` can run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ try:
 except ModuleNotFoundError:
     sys.exit(f"the harness is not at {PERF}; set HOLDFAST_PERF to the folder that has its run.py")
 
-# workload, backend, variant, documents, processes, documents held
+# workload, backend, variant, documents, processes, documents that a worker may hold
 OURS = [
     ("W1", "sqlite", "default", 20000, 1, 1000),
     ("W1", "sqlite", "default", 20000, 2, 1000),
@@ -50,15 +50,15 @@ OURS = [
 ]
 RATE = {"W1": "steps_per_s", "W2": "jobs_per_s", "W4": "items_per_s"}
 
-# workload, backend: how many times the best peer, and how many times DBOS
-BARS = {
+# workload, backend: the ratio to the best peer that we want to reach, and the ratio to DBOS
+TARGETS = {
     ("W1", "sqlite"): (30, 100),
     ("W1", "pg"): (20, 75),
     ("W2", "sqlite"): (20, None),
     ("W2", "pg"): (2, None),
 }
 
-# the best setting of the best peers, as full runs showed: workload, backend, peer, variant, processes
+# the best settings of the best peers, found by full runs: workload, backend, peer, variant, processes
 QUICK = {
     ("W1", "sqlite", "huey", "default", 1),
     ("W1", "sqlite", "huey", "default", 2),
@@ -80,19 +80,19 @@ def main() -> None:
     parser.add_argument("--workloads", default="W1,W2,W3,W4")
     parser.add_argument("--backends", default="")
     parser.add_argument("--only", default="")
-    asked = parser.parse_args()
-    _lend_our_environment()
+    args = parser.parse_args()
+    _link_our_environment()
     out = HERE / "results" / time.strftime("run-%Y%m%d-%H%M%S.jsonl")
     out.parent.mkdir(exist_ok=True)
     harness.EXTRA_CASES[:] = OURS
-    if asked.quick:
+    if args.quick:
         harness.CASES[:] = [case for case in harness.CASES if (case[1], case[2], case[0], case[3], case[5]) in QUICK]
     sys.argv = [
         "run.py",
-        *("--reps", str(asked.reps or (1 if asked.quick else 3))),
-        *("--workloads", asked.workloads),
-        *("--backends", asked.backends),
-        *("--only", asked.only),
+        *("--reps", str(args.reps or (1 if args.quick else 3))),
+        *("--workloads", args.workloads),
+        *("--backends", args.backends),
+        *("--only", args.only),
         *("--skip", "prefect,llamaindex,langchain,cocoindex"),
         *("--extra", f"holdfast={HERE / 'peer_holdfast.py'}:holdfast"),
         *("--out", str(out)),
@@ -101,12 +101,12 @@ def main() -> None:
     report(out)
 
 
-def _lend_our_environment() -> None:
-    """The harness runs each peer with the Python of its own environment; ours is the one that runs this."""
-    place = C.PERF_HOME / "venvs" / "holdfast"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if not place.exists():
-        place.symlink_to(Path(sys.executable).parent.parent)
+def _link_our_environment() -> None:
+    """Link our environment where the harness looks for it: it runs each peer with the Python of its own environment."""
+    link = C.PERF_HOME / "venvs" / "holdfast"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.exists():
+        link.symlink_to(Path(sys.executable).parent.parent)
 
 
 def report(out: Path) -> None:
@@ -118,7 +118,7 @@ def report(out: Path) -> None:
             groups[case].append(row)
     for workload, key in RATE.items():
         _rates(workload, key, {case: runs for case, runs in groups.items() if case[0] == workload})
-    _crashes({case: runs for case, runs in groups.items() if case[0] == "W3"})
+    _kills({case: runs for case, runs in groups.items() if case[0] == "W3"})
 
 
 def _rates(workload: str, key: str, groups: dict[tuple[Any, ...], list[dict[str, Any]]]) -> None:
@@ -134,14 +134,14 @@ def _rates(workload: str, key: str, groups: dict[tuple[Any, ...], list[dict[str,
             spread = [run[key] for run in runs if run.get(key) and run.get("ok")]
             print(
                 f"| {case[2]} {case[3]} | {case[4]} x {case[5]} | {rate:,.0f} | {min(spread):,.0f}-{max(spread):,.0f} "
-                f"| {_per_tick(runs, 'cpu_client_s')} + {_per_tick(runs, 'cpu_server_s')} "
+                f"| {_milliseconds_per_tick(runs, 'cpu_client_s')} + {_milliseconds_per_tick(runs, 'cpu_server_s')} "
                 f"| {_median(runs, 'commits_per_doc') or '-'} / {_median(runs, 'stmts_per_doc') or '-'} "
                 f"| {_median(runs, 'db_bytes_per_doc') or '-'} |"
             )
-        _bars(workload, backend, table)
+        _ratios(workload, backend, table)
 
 
-def _bars(workload: str, backend: str, table: list[tuple[float, tuple[Any, ...], Any]]) -> None:
+def _ratios(workload: str, backend: str, table: list[tuple[float, tuple[Any, ...], Any]]) -> None:
     ours = max((rate for rate, case, _ in table if case[2] == "holdfast"), default=0.0)
     if not ours:
         return
@@ -149,25 +149,27 @@ def _bars(workload: str, backend: str, table: list[tuple[float, tuple[Any, ...],
         ((rate, case[2]) for rate, case, _ in table if case[2] not in ("holdfast", "handrolled")), default=(0, "")
     )
     dbos = max((rate for rate, case, _ in table if case[2] == "dbos"), default=0.0)
-    hand = max((rate for rate, case, _ in table if case[2] == "handrolled"), default=0.0)
-    times_best, times_dbos = BARS.get((workload, backend), (None, None))
+    handwritten = max((rate for rate, case, _ in table if case[2] == "handrolled"), default=0.0)
+    times_best, times_dbos = TARGETS.get((workload, backend), (None, None))
     if best:
-        print(f"\nours / best peer ({name}): {ours / best:.1f}" + (f" (bar: {times_best})" if times_best else ""))
+        print(f"\nours / best peer ({name}): {ours / best:.1f}" + (f" (target: {times_best})" if times_best else ""))
     if dbos:
-        print(f"ours / DBOS: {ours / dbos:.1f}" + (f" (bar: {times_dbos})" if times_dbos else ""))
-    if hand:
-        print(f"ours / hand-written: {ours / hand:.2f}" + (" (bar: 0.5)" if workload == "W4" else ""))
-    one = [rate for rate, case, _ in table if case[2:4] == ("holdfast", "default") and case[4] == 1]
-    two = [rate for rate, case, _ in table if case[2:4] == ("holdfast", "default") and case[4] == 2]
-    if one and two:
-        print(f"two processes / one: {max(two) / max(one):.2f}")
+        print(f"ours / DBOS: {ours / dbos:.1f}" + (f" (target: {times_dbos})" if times_dbos else ""))
+    if handwritten:
+        print(f"ours / hand-written: {ours / handwritten:.2f}" + (" (target: 0.5)" if workload == "W4" else ""))
+    one_process = [rate for rate, case, _ in table if case[2:4] == ("holdfast", "default") and case[4] == 1]
+    two_processes = [rate for rate, case, _ in table if case[2:4] == ("holdfast", "default") and case[4] == 2]
+    if one_process and two_processes:
+        print(f"two processes / one: {max(two_processes) / max(one_process):.2f}")
 
 
-def _crashes(groups: dict[tuple[Any, ...], list[dict[str, Any]]]) -> None:
+def _kills(groups: dict[tuple[Any, ...], list[dict[str, Any]]]) -> None:
     if not groups:
         return
     print("\n## W3: kill -9 in the middle\n")
-    print("| system | store | bodies twice | documents lost | first step s | interrupted work goes on s | all done s |")
+    print(
+        "| system | store | bodies twice | documents lost | first step s | interrupted work continues s | all done s |"
+    )
     print("|---|---|---|---|---|---|---|")
     keys = ("steps_executed_twice", "docs_lost", "resume_first_step_s", "resume_first_interrupted_doc_s", "all_done_s")
     for case, runs in sorted(groups.items()):
@@ -175,15 +177,15 @@ def _crashes(groups: dict[tuple[Any, ...], list[dict[str, Any]]]) -> None:
 
 
 def _median(runs: Iterable[dict[str, Any]], key: str) -> Any:
-    return _over(statistics.median, [run[key] for run in runs if run.get(key) is not None and run.get("ok", True)])
+    return _rounded(statistics.median, [run[key] for run in runs if run.get(key) is not None and run.get("ok", True)])
 
 
-def _per_tick(runs: Iterable[dict[str, Any]], key: str) -> str:
-    shares = [1000 * run[key] / run["ticks"] for run in runs if run.get(key) is not None and run.get("ticks")]
-    return f"{statistics.median(shares):.4f}" if shares else "-"
+def _milliseconds_per_tick(runs: Iterable[dict[str, Any]], key: str) -> str:
+    milliseconds = [1000 * run[key] / run["ticks"] for run in runs if run.get(key) is not None and run.get("ticks")]
+    return f"{statistics.median(milliseconds):.4f}" if milliseconds else "-"
 
 
-def _over(fold: Callable[[list[Any]], Any], values: list[Any]) -> Any:
+def _rounded(fold: Callable[[list[Any]], Any], values: list[Any]) -> Any:
     return round(fold(values), 3) if values else None
 
 

@@ -1,11 +1,11 @@
-"""Whether the cost of a document stays flat, and memory bounded, up to a million documents.
+"""Measure whether the cost of a document stays the same, and memory stays bounded, up to a million documents.
 
     python bench/scale.py                            SQLite, 1,000 to 1,000,000 documents
-    python bench/scale.py --store postgresql://...   on a database of yours (it is filled)
+    python bench/scale.py --store postgresql://...   your own database (it is filled)
 
-Each size is a process of its own: submit, then drain through three steps that keep a value each. Printed: documents
-submitted and drained per second, CPU per step, bytes per document and the most memory the process had. On SQLite, a
-last run of 10,000 documents is traced: commits and statements per document, from the claim to the end.
+Each size has its own process: submit, then drain through three steps that store a value each. It prints documents
+submitted and drained per second, CPU per step, bytes per document and peak memory. On SQLite, a last run of 10,000
+documents is traced: commits and statements per document, from the claim to the end.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def main() -> None:
     parser.add_argument("--store", default="")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--one", type=int, default=0, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.one:
-        one(asked.store, asked.one)
+    args = parser.parse_args()
+    if args.one:
+        measure(args.store, args.one)
         return
-    print("| documents | submitted/s | drained/s | steps/s | CPU us/step | bytes/document | most memory MB |")
+    print("| documents | submitted/s | drained/s | steps/s | CPU us/step | bytes/document | peak memory MB |")
     print("|---|---|---|---|---|---|---|")
-    for size in map(int, asked.sizes.split(",")):
+    for size in map(int, args.sizes.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            store = asked.store or f"sqlite:///{folder}/scale.db"
+            store = args.store or f"sqlite:///{folder}/scale.db"
             subprocess.run([sys.executable, __file__, "--one", str(size), "--store", store], check=True)
-    if not asked.store:
+    if not args.store:
         with tempfile.TemporaryDirectory() as folder:
-            count(f"sqlite:///{folder}/traced.db", 10_000)
+            count_statements(f"sqlite:///{folder}/traced.db", 10_000)
 
 
 def pipeline_of(size: int) -> holdfast.Pipeline:
@@ -54,14 +54,14 @@ def pipeline_of(size: int) -> holdfast.Pipeline:
     return pipeline
 
 
-def count(url: str, size: int) -> None:
-    """Drains with every connection traced."""
-    said: Counter[str] = Counter()
+def count_statements(url: str, size: int) -> None:
+    """Drain with every connection traced. Print commits and statements per document."""
+    statements: Counter[str] = Counter()
     connect = sqlite3.connect
 
-    def traced(*how: Any, **more: Any) -> sqlite3.Connection:
-        connection = connect(*how, **more)
-        connection.set_trace_callback(lambda statement: said.update([statement.strip().lower()[:6]]))
+    def traced(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        connection = connect(*args, **kwargs)
+        connection.set_trace_callback(lambda statement: statements.update([statement.strip().lower()[:6]]))
         return connection
 
     pipeline = pipeline_of(size)
@@ -71,19 +71,22 @@ def count(url: str, size: int) -> None:
     sqlite3.connect = traced  # type: ignore[assignment]
     with holdfast.open(url) as store:
         holdfast.drain(pipeline, store, threads=1)
-    print(f"\n{said['commit'] / size:.4f} commits and {said.total() / size:.4f} statements per document of three steps")
+    print(
+        f"\n{statements['commit'] / size:.4f} commits and {statements.total() / size:.4f} statements "
+        "per document of three steps"
+    )
 
 
-def one(url: str, size: int) -> None:
+def measure(url: str, size: int) -> None:
     pipeline = pipeline_of(size)
     with holdfast.open(url) as store:
-        began = time.perf_counter()
+        started = time.perf_counter()
         documents = ((f"folder/document-{number}.pdf", {"number": number}) for number in range(size))
         holdfast.submit(pipeline, store, batch="scale", documents=documents)
-        submitted = time.perf_counter() - began
-        began, cpu = time.perf_counter(), time.process_time()
+        submitted = time.perf_counter() - started
+        started, cpu = time.perf_counter(), time.process_time()
         report = holdfast.drain(pipeline, store, threads=1)
-        drained, cpu = time.perf_counter() - began, time.process_time() - cpu
+        drained, cpu = time.perf_counter() - started, time.process_time() - cpu
         assert report.done == size, report
         assert store.balance(pipeline.name).done == size
     path = Path(url.removeprefix("sqlite:///"))

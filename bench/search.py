@@ -1,13 +1,13 @@
-"""How long a search takes, and where the time goes.
+"""Measure how long a search takes, and where the time goes.
 
     python bench/search.py                            100,000 chunks in SQLite, in a folder that is deleted afterwards
     python bench/search.py --keep /tmp/search.db      the same, and the next call need not fill it again
     python bench/search.py --filter path
 
-Chunks are made of the words of SciFact's abstracts (HOLDFAST_DATA, or ../shared/data beside the repository), shuffled
-so that each is another while words stay as rare as they are; vectors are random, in clusters. Questions are SciFact's
-claims, embedded by the real model. Printed for the whole call and its parts: the median and the 95th percentile, as the
-clock has it and in CPU time of the asking thread. On a machine that has other things to do, compare CPU time.
+Chunks are made of the words of SciFact's abstracts (HOLDFAST_DATA, or ../shared/data beside the repository). They are
+shuffled, so that every chunk is different and words stay as rare as they are. Vectors are random, in clusters.
+Questions are SciFact's claims, embedded by the real model. It prints the median and the 95th percentile of the whole
+call and its parts, by the clock and in CPU time of the calling thread. On a busy machine, compare CPU time.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.pipelines.rag.collections import Collection, create
-from holdfast.pipelines.rag.embedders.granite import Granite
-from holdfast.pipelines.rag.index import Entry, Index, Model, Name, Where, index_of
-from holdfast.pipelines.rag.model import About, Chunk
-from holdfast.pipelines.rag.search import Search
+from holdfast.pipelines.rag.collections.settings import Collection, create_collection
+from holdfast.pipelines.rag.embed.granite import Granite
+from holdfast.pipelines.rag.index import DocumentName, EmbeddingModel, Index, IndexEntry, Where
+from holdfast.pipelines.rag.index.registry import database_index
+from holdfast.pipelines.rag.search.search import Search
+from holdfast.pipelines.rag.values import Chunk, DocumentInfo
 from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 
 DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 PARTS = {
     "embedding": "embed_query",
-    "words": "by_words",
-    "meaning": "by_meaning",
-    "again": "vectors",
+    "words": "search_words",
+    "meaning": "search_vectors",
+    "feedback": "vectors",
     "fetching": "chunks",
 }
-OF_A_DOCUMENT = 20
+CHUNKS_PER_DOCUMENT = 20
 FILTERS = {"none": Where(), "collection": Where(collection="bench"), "path": Where(collection="bench", path="*7.txt")}
 
 
@@ -52,47 +53,49 @@ def main() -> None:
     parser.add_argument("--filter", choices=FILTERS, default="none")
     parser.add_argument("--keep", type=Path)
     parser.add_argument(
-        "--url", help="another database, such as postgresql://host/name; empty, or filled by this before"
+        "--url", help="another database, such as postgresql://host/name: empty, or filled by this program before"
     )
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        url = asked.url or f"sqlite:///{asked.keep or Path(folder) / 'search.db'}"
+        url = args.url or f"sqlite:///{args.keep or Path(folder) / 'search.db'}"
         store = open_store(url)
         granite = Granite()
-        index = index_of(store)
-        fill(store, index, Model(granite.name, granite.dimension), asked.chunks)
-        measure(index, granite, claims()[: asked.questions], FILTERS[asked.filter])
+        index = database_index(store)
+        fill(store, index, EmbeddingModel(granite.name, granite.dimension), args.chunks)
+        measure(index, granite, claims()[: args.questions], FILTERS[args.filter])
         index.close()
         store.close()
 
 
-def fill(store: Store, index: Index, model: Model, chunks: int) -> None:
-    """Fills an index, unless it is filled."""
+def fill(store: Store, index: Index, model: EmbeddingModel, chunks: int) -> None:
+    """Fill an index, unless it is filled already."""
     with store.transaction() as tx:
-        index.prepare(tx)
-        create(tx, Collection("bench"))
-        ((there,),) = tx.execute("select count(*) from rag_chunk").fetchall()
-    if there:
-        print(f"{there} chunks are there")
+        index.create_tables(tx)
+        create_collection(tx, Collection("bench"))
+        ((existing,),) = tx.execute("select count(*) from rag_chunk").fetchall()
+    if existing:
+        print(f"{existing} chunks exist already")
         return
-    begun = time.perf_counter()
+    started = time.perf_counter()
     words, vectors = texts(), clusters(model.dimension)
-    for number in range(-(-chunks // OF_A_DOCUMENT)):
-        name = Name("bench", "/bench", f"{number}.txt")
-        made = [next(words) for _ in range(OF_A_DOCUMENT)]
-        some = [
-            Chunk.holding(text, about=About("text") if not place else None, last=place == OF_A_DOCUMENT - 1)
-            for place, text in enumerate(made)
+    for number in range(-(-chunks // CHUNKS_PER_DOCUMENT)):
+        name = DocumentName("bench", "/bench", f"{number}.txt")
+        chunk_texts = [next(words) for _ in range(CHUNKS_PER_DOCUMENT)]
+        document_chunks = [
+            Chunk.from_text(
+                text, about=DocumentInfo("text") if not place else None, last=place == CHUNKS_PER_DOCUMENT - 1
+            )
+            for place, text in enumerate(chunk_texts)
         ]
         with store.transaction() as tx:
-            index.add(tx, Entry(name=name, version=1, about=About("text")), some)
-            index.remember(tx, model, {one.hash: next(vectors) for one in some})
-            index.show(tx, name, model=model)
-    print(f"{chunks} chunks were added in {time.perf_counter() - begun:.0f} s")
+            index.add_chunks(tx, IndexEntry(name=name, version=1, about=DocumentInfo("text")), document_chunks)
+            index.save_vectors(tx, model, {chunk.hash: next(vectors) for chunk in document_chunks})
+            index.make_visible(tx, name, model=model)
+    print(f"{chunks} chunks were added in {time.perf_counter() - started:.0f} s")
 
 
 def texts() -> Iterator[str]:
-    """Gives texts of about 1000 characters, of words that are as rare as they are in the abstracts."""
+    """Yield texts of about 1000 characters, with words that are as rare as in the abstracts."""
     random = np.random.default_rng(1)
     with (DATA / "scifact" / "corpus.csv").open(newline="", encoding="utf-8") as file:
         words = np.array(" ".join(f"{row['title']} {row['abstract']}" for row in csv.DictReader(file)).split())
@@ -120,7 +123,7 @@ Spans = dict[str, list[tuple[float, float]]]
 
 
 class Timed:
-    """Passes every call on, and takes the time of some."""
+    """Pass every call on, and measure the time of some."""
 
     def __init__(self, inner: Any, spans: Spans) -> None:
         self._inner = inner
@@ -133,9 +136,9 @@ class Timed:
 
 
 def timed(verb: Callable[..., Any], spans: list[tuple[float, float]]) -> Callable[..., Any]:
-    def call(*arguments: Any, **more: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         wall, cpu = time.perf_counter(), time.thread_time()
-        answer = verb(*arguments, **more)
+        answer = verb(*args, **kwargs)
         spans.append((time.perf_counter() - wall, time.thread_time() - cpu))
         return answer
 
@@ -145,9 +148,9 @@ def timed(verb: Callable[..., Any], spans: list[tuple[float, float]]) -> Callabl
 def measure(index: Index, granite: Granite, questions: list[str], where: Where) -> None:
     spans: Spans = defaultdict(list)
     search = Search(Timed(index, spans), Timed(granite, spans))
-    begun = time.perf_counter()
+    started = time.perf_counter()
     search(questions[0], where)
-    print(f"the first question, with loading: {time.perf_counter() - begun:.2f} s")
+    print(f"the first question, with loading: {time.perf_counter() - started:.2f} s")
     for question in questions[:10]:
         search(question, where)
     spans.clear()
@@ -159,11 +162,11 @@ def measure(index: Index, granite: Granite, questions: list[str], where: Where) 
     print("| ms | p50 | p95 | p50 CPU | p95 CPU |\n|---|---|---|---|---|")
     for part, taken in spans.items():
         clock, cpu = ([1000 * span[which] for span in taken] for which in (0, 1))
-        figures = [at(values, share) for values in (clock, cpu) for share in (50, 95)]
+        figures = [percentile(values, share) for values in (clock, cpu) for share in (50, 95)]
         print(f"| {part} | {' | '.join(f'{figure:.1f}' for figure in figures)} |")
 
 
-def at(values: list[float], share: int) -> float:
+def percentile(values: list[float], share: int) -> float:
     return statistics.quantiles(values, n=100)[share - 1]
 
 

@@ -1,8 +1,8 @@
-"""A pipeline with the classic mistake: a body that writes to the database by itself.
+"""A pipeline with a common mistake: a body that writes to the database itself.
 
     holdfast crashtest examples/mistaken.py
 
-finds it: after a kill at the wrong moment a customer has paid twice. `corrected` below has the few lines that mend it.
+finds it: after a kill at the wrong moment, a customer has paid twice. `corrected` below shows how to fix it.
 """
 
 import os
@@ -30,8 +30,8 @@ def price(doc):
 
 @shop.step(over=price)
 def charge(doc, line):
-    # The mistake: this row is durable at once, the checkpoint only a moment later. A worker that is killed in between
-    # leaves the row behind, and the next one charges again.
+    # The mistake: this row is durable at once, but the checkpoint only a moment later. If the worker is killed between
+    # the two, the row stays, and the next worker charges again.
     with closing(our_own_connection()) as db, db:
         db.execute("insert into charge values (?, ?, ?)", (doc.key, *line))
 
@@ -42,7 +42,7 @@ def our_own_connection():
 
 
 def corrected():
-    """The same shop, with the row written in the step's effect: in the very transaction that moves the checkpoint."""
+    """Return the same shop, but the effect writes the row, in the transaction that moves the checkpoint."""
     shop = holdfast.Pipeline("shop")
 
     @shop.step
@@ -56,5 +56,9 @@ def corrected():
     @charge.effect
     def write(tx, doc, line):
         tx.execute("insert into charge values (?, ?, ?)", (doc.key, *line))
+
+    @charge.undo
+    def refund(tx, doc):
+        tx.execute("delete from charge where customer = ?", (doc.key,))
 
     return shop

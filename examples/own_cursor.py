@@ -1,11 +1,11 @@
-"""A stream with a cursor of its own: an API that gives its results in pages, from a session that expires.
+"""A stream with a custom cursor: an API that returns its results in pages, in a session that expires.
 
     python examples/own_cursor.py
 
-The catalogue below is a fake in this file, so that the example runs anywhere. It behaves as such services do: a search
-opens a session, pages are fetched from it by their start, and after a while without a question the session is gone.
-`At(cursor, record)` keeps the session and the start beside every record. `cursor_expires=` says how long they are good
-for: a document that comes back earlier goes on in the middle, one that comes back later begins the step anew.
+The catalogue below is a fake, so that the example runs anywhere. It behaves like such services: a search opens a
+session, pages are fetched from it by their start, and after some time without a request the session expires.
+`At(cursor, record)` stores the session and the start together with every record. `cursor_expires=` says how long they
+are valid. A document that is resumed earlier continues in the middle. One that is resumed later starts the step again.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from typing import TypedDict
 
 import holdfast
 
-LIVES = timedelta(seconds=1)  # a day or so with real services
-PAGE = 20
+SESSION_LIFETIME = timedelta(seconds=1)  # about a day with real services
+PAGE_SIZE = 20
 
 
 class Catalogue:
-    """The fake: 100 records, in pages, out of sessions that live for a second. It closes twice for a while."""
+    """A fake with 100 records in pages. Sessions live for a second. It closes twice for a short time."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, float] = {}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.closes_at = {40: 0.1, 80: 1.5}  # at which start, and for how many seconds
 
     def search(self, query: str) -> str:
         session = token_hex(4)
         self.sessions[session] = time.monotonic()
-        self.asked.append("search")
+        self.requests.append("search")
         return session
 
     def fetch(self, session: str, start: int) -> list[str]:
         if start in self.closes_at:
             raise holdfast.RetryLater("the catalogue is closed", after=self.closes_at.pop(start))
-        if time.monotonic() - self.sessions[session] > LIVES.total_seconds():
-            raise holdfast.Reject("the session is gone")  # what cursor_expires spares us
+        if time.monotonic() - self.sessions[session] > SESSION_LIFETIME.total_seconds():
+            raise holdfast.Reject("the session is gone")  # cursor_expires prevents this
         self.sessions[session] = time.monotonic()
-        self.asked.append(f"fetch {start}")
-        return [f"record {n}" for n in range(start, min(start + PAGE, 100))]
+        self.requests.append(f"fetch {start}")
+        return [f"record {n}" for n in range(start, min(start + PAGE_SIZE, 100))]
 
 
-class Place(TypedDict):
+class Position(TypedDict):
     session: str
     start: int
 
@@ -55,12 +55,12 @@ catalogue = Catalogue()
 harvest = holdfast.Pipeline("harvest")
 
 
-@harvest.step(commit_every=PAGE, cursor_expires=LIVES, when_expired="restart")
-def fetch(doc: holdfast.Document, cursor: Place | None = None) -> Iterator[holdfast.At[str]]:
-    """Every record stands beside the place after it, so any commit is a place to go on."""
-    place = cursor or {"session": catalogue.search(doc.payload["query"]), "start": 0}
-    session = place["session"]
-    start = place["start"]
+@harvest.step(commit_every=PAGE_SIZE, cursor_expires=SESSION_LIFETIME, when_expired="restart")
+def fetch(doc: holdfast.Document, cursor: Position | None = None) -> Iterator[holdfast.At[str]]:
+    """Yield every record with the position after it, so that a resumed call can start after any commit."""
+    position = cursor or {"session": catalogue.search(doc.payload["query"]), "start": 0}
+    session = position["session"]
+    start = position["start"]
     while records := catalogue.fetch(session, start):
         for record in records:
             start += 1
@@ -71,11 +71,11 @@ def main() -> None:
     with holdfast.open("sqlite:///own_cursor.db") as store:
         holdfast.submit(harvest, store, batch="today", documents=[("ships", {"query": "ships"})])
         print(holdfast.drain(harvest, store))
-        ships = store.standing("harvest", "today", "ships")
+        ships = store.document("harvest", "today", "ships")
         for entry in store.journal(ships.id):
             print(f"{entry.verb}: {entry.detail['reason']}")
-        print("asked:", ", ".join(catalogue.asked))
-        print("kept:", sum(output.items for output in store.outputs(ships.id)), "records")
+        print("requests:", ", ".join(catalogue.requests))
+        print("stored:", sum(output.items for output in store.outputs(ships.id)), "records")
 
 
 if __name__ == "__main__":

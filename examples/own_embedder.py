@@ -1,9 +1,9 @@
-"""Document search with an embedder of one's own: anything with a name, a dimension and two verbs.
+"""Document search with a custom embedder: any object with a name, a dimension and two methods.
 
     python examples/own_embedder.py FOLDER
 
-This one counts letter triples, which finds words in spite of typing errors. The name is the model's identity: vectors
-of equal names can be compared, so give it a new one when its vectors change, and what there is will be embedded anew.
+This one counts letter triples, so it finds words with typing errors. The name identifies the model: vectors of equal
+names are comparable. Use a new name when its vectors change; all documents are then embedded again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.pipelines import rag
 
 
 class Triples:
-    """Embeds texts by their letter triples."""
+    """Embed texts by their letter triples."""
 
     name = "triples-512"
     dimension = 512

@@ -1,9 +1,9 @@
-"""A step of one's own inside document search: numbers of bank accounts never reach the index.
+"""Document search with a custom step: numbers of bank accounts never reach the index.
 
     python examples/redaction.py FOLDER
 
-The step stands between extract and chunk. It is over pages, so it resumes at the next page like everything else. Under
-another name it is another step: what was ingested before is redacted anew by the next ingest.
+The step is between extract and chunk. It works over pages, so it resumes at the next page. With another name it would
+be another step, and the next ingest would redact earlier documents again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ACCOUNT = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?
 
 
 def redact(doc: holdfast.Document, page: rag.Page) -> rag.Page:
-    """Blackens account numbers, and leaves every other character where it is, so that places stay right."""
+    """Replace account numbers by blocks of the same length, so that positions in the page stay right."""
     return msgspec.structs.replace(page, text=ACCOUNT.sub(lambda found: "█" * len(found[0]), page.text))
 
 

@@ -1,10 +1,10 @@
-"""A step is renamed while a document stands at it: refused, then declared.
+"""A step is renamed while a document is at it. First it is refused, then it is declared.
 
     python examples/renamed_step.py
 
-Documents are pinned to the steps of their pipeline by the store. A worker whose pipeline lacks a step at which open
-documents stand refuses to start, and its message says what to declare. Declared with `renamed=`, the step keeps its
-number in the store: documents, items and cursors follow by themselves, and nothing is done again.
+The store pins documents to the steps of their pipeline. If a pipeline lacks a step at which open documents are, its
+worker refuses to start, and the message says what to declare. With `renamed=`, the step keeps its number in the store.
+Documents, items and cursors follow automatically, and nothing is done again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> None:
 
         after = second_version(renamed={"tidy": "normalise"})
         plan = store.declare(after.shape())
-        here = store.standing("notes", "march", "a")
+        here = store.document("notes", "march", "a")
         store.resume(plan, [here.id], who="me", reason="decided: capitals")
         print(holdfast.drain(after, store))
         print(list(store.items(here.id)))

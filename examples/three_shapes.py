@@ -1,8 +1,8 @@
-"""The three shapes of body, each with an effect that writes rows of its own.
+"""The three shapes of body, each with its own rows: rows of a table, or an effect with its undo.
 
     holdfast crashtest examples/three_shapes.py
 
-kills it at every commit point and shows that the rows and the kept items are always the same.
+kills it at every commit point and shows that the rows and the stored items are always the same.
 """
 
 import asyncio
@@ -19,29 +19,28 @@ def documents():
 
 
 def prepare(tx):
-    tx.execute("create table if not exists line (letter text, number integer, line text, primary key (letter, number))")
+    tx.execute("create table if not exists line (document_id bigint, number integer, line text)")
     tx.execute("create table if not exists word (letter text, word text)")
-    tx.execute("create table if not exists loud (letter text, word text)")
+    tx.execute("create table if not exists loud (document_id bigint, word text)")
     tx.execute("create table if not exists postage (letter text, cents integer)")
     tx.execute("create table if not exists total (words integer, cents integer)")
     tx.execute("insert into total select 0, 0 where not exists (select 1 from total)")
 
 
 def sql(tx, statement):
-    """Parameters are ? on SQLite and %s on PostgreSQL: the one thing in which these statements differ."""
+    """Return the statement for the dialect of `tx`. Only the parameters differ: ? on SQLite, %s on PostgreSQL."""
     return statement if tx.dialect == "sqlite" else statement.replace("?", "%s")
 
 
-@letters.step  # a stream: kept item by item, resumed at the cursor
+@letters.step  # a stream: stored item by item, resumed at the cursor
 def read(doc, cursor=0):
     for number, line in enumerate(doc.payload["text"].splitlines()[cursor:], start=cursor):
         yield {"number": number, "line": line}
 
 
-@read.effect
-def keep_lines(tx, doc, lines):
-    rows = [(doc.key, line["number"], line["line"]) for line in lines]
-    tx.executemany(sql(tx, "insert into line values (?, ?, ?)"), rows)
+@read.rows("line")  # a letter that changes replaces its lines
+def keep_lines(doc, lines):
+    return lines
 
 
 @letters.step  # a value: one commit
@@ -55,17 +54,23 @@ def keep_words(tx, doc, words):
     tx.execute(sql(tx, "update total set words = words + ?"), (len(words),))
 
 
-@letters.step(over=split, size=3)  # over items: holdfast walks them, in windows, and resumes between windows
+@split.undo  # when a letter changes: take its words out of the sum
+def remove_words(tx, doc):
+    removed = tx.execute(sql(tx, "delete from word where letter = ?"), (doc.key,)).rowcount
+    tx.execute(sql(tx, "update total set words = words - ?"), (removed,))
+
+
+@letters.step(over=split, size=3)  # over items: in windows, resumed between windows
 def shout(doc, words):
     return [word.upper() for word in words]
 
 
-@shout.effect
-def keep_loud(tx, doc, words):
-    tx.executemany(sql(tx, "insert into loud values (?, ?)"), [(doc.key, word) for word in words])
+@shout.rows("loud")
+def keep_loud(doc, words):
+    return [{"word": word} for word in words]
 
 
-@letters.step(over=split, parallel=3)  # and several at once: short words overtake long ones
+@letters.step(over=split, parallel=3)  # several windows at the same time: short words overtake long ones
 async def stamp(doc, word):
     await asyncio.sleep(len(word) / 2000)
     return len(word)
@@ -75,6 +80,13 @@ async def stamp(doc, word):
 def keep_postage(tx, doc, cents):
     tx.execute(sql(tx, "insert into postage values (?, ?)"), (doc.key, cents))
     tx.execute(sql(tx, "update total set cents = cents + ?"), (cents,))
+
+
+@stamp.undo
+def remove_postage(tx, doc):
+    paid = sql(tx, "select coalesce(sum(cents), 0) from postage where letter = ?")
+    tx.execute(sql(tx, f"update total set cents = cents - ({paid})"), (doc.key,))
+    tx.execute(sql(tx, "delete from postage where letter = ?"), (doc.key,))
 
 
 @letters.step

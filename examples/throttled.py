@@ -1,10 +1,10 @@
-"""Calls to a service that throttles: waiting costs no attempt, and a repeated call is known by its key.
+"""Calls to a service that throttles. Waiting costs no attempt, and the service recognises a repeated call by its key.
 
     python examples/throttled.py
 
-The service below is a fake in this file. It refuses every third call with a time to wait, and once it does the work but
-its answer is lost. Work done outside the database is done at least once; the idempotency key, which is the same on
-every attempt, lets the service see that it has done it already.
+The service below is a fake. It refuses every third call and says how long to wait. Once it does the work, but its
+answer is lost. Work outside the database is done at least once. The idempotency key is the same on every attempt, so
+the service can see that it has done the work already.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import holdfast
 
 
 class Throttled(Exception):
-    """What the service's client raises. Its `retry_after` is honoured, also without RetryLater."""
+    """Raised by the client of the service. Its `retry_after` is honoured, also without RetryLater."""
 
     retry_after = 0.05
 
 
 class Printer:
-    """The fake: prints labels, at most two at a time."""
+    """A fake that prints labels, at most two at a time."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -45,7 +45,7 @@ labels = holdfast.Pipeline("labels")
 
 @labels.step(limit=2, retry=holdfast.Retry(attempts=2))
 def label(doc: holdfast.Document) -> str:
-    """At most two documents at once, over all workers. Being throttled is not failing."""
+    """Print a label. At most two documents do so at the same time, over all workers. Throttling is not a failure."""
     try:
         return printer.print(f"to {doc.key}", key=doc.idempotency_key())
     except Throttled as error:

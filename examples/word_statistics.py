@@ -1,12 +1,12 @@
-"""Word statistics, near-duplicates and a summary of text files: the pipeline of `./hf demo`.
+"""Word statistics, near-duplicates and a summary of text files.
 
-    holdfast run examples/word_statistics.py examples/letters --store sqlite:///demo.db
-    python examples/word_statistics.py demo.db        # what came out
+    holdfast run examples/word_statistics.py examples/letters --store sqlite:///letters.db
+    python examples/word_statistics.py letters.db     # print the results
 
-It shows all three shapes of body, and effects that write your own tables in the transaction that moves the checkpoint.
-Everything it computes is real but for one thing: the sample letters are plain text, and reading plain text takes no
-time. `read` therefore waits OCR_SECONDS on every page, which is about what optical character recognition takes. That
-leaves you time to press Ctrl-C. OCR_SECONDS=0 in the environment lets it run at full speed.
+It shows all three shapes of body, and rows of your own tables in the transaction that moves the checkpoint.
+All results are real. Only the time is not: the sample letters are plain text, and reading plain text takes no time. So
+`read` waits OCR_SECONDS on every page, about as long as optical character recognition takes. That gives you time to
+press Ctrl-C. Set OCR_SECONDS=0 in the environment to run at full speed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from typing import TypedDict
 import holdfast
 
 OCR_SECONDS = float(os.environ.get("OCR_SECONDS", "0.8"))
-SHINGLE = 8  # so many words in a row are one mark of a text
-HASHES = 64  # a signature is the smallest hash of all shingles, under so many hash functions
-BANDS = 8  # two texts that agree in one whole band of their signatures are looked at as near-duplicates
+SHINGLE = 8  # number of words in a row that make one shingle of a text
+HASHES = 64  # number of hash functions; a signature has the smallest hash of all shingles for each
+BANDS = 8  # two texts are near-duplicates if one whole band of their signatures is the same
 ROWS = HASHES // BANDS
-MANY = (1 << 61) - 1
-MIX = 0x9E3779B97F4A7C15
+MODULUS = (1 << 61) - 1
+MULTIPLIER = 0x9E3779B97F4A7C15
 
 WORD = re.compile(r"[a-z']+")
 SENTENCE = re.compile(r"[^.]+\.")
@@ -49,78 +49,78 @@ class Signature(TypedDict):
 
 @word_statistics.step(commit_every=1)
 def read(doc: holdfast.Document, cursor: int = 0) -> Iterator[Page]:
-    """A stream: every page is kept as it comes, and a resumed run goes on after the last kept one."""
+    """Yield the pages: a stream. Every page is stored as it comes. A resumed run starts after the last stored one."""
     pages = Path(doc.payload["path"]).read_text(encoding="utf-8").split("\f")
     for number, text in enumerate(pages[cursor:], start=cursor + 1):
-        time.sleep(OCR_SECONDS)  # stands for OCR; see above
+        time.sleep(OCR_SECONDS)  # in place of OCR; see above
         yield {"number": number, "text": text}
 
 
 @word_statistics.step(over=read, size=4)
 def count(doc: holdfast.Document, pages: list[Page]) -> list[dict[str, int]]:
-    """Over items: the words of each page, in windows of four pages."""
+    """Count the words of each page: over items, in windows of four pages."""
     return [dict(Counter(words(page["text"]))) for page in pages]
 
 
-@count.effect
-def add_up(tx: holdfast.Tx, doc: holdfast.Document, counts: list[dict[str, int]]) -> None:
-    """Adds to a running total. Done twice it would be wrong; it commits with the checkpoint, so it is done once."""
-    total: Counter[str] = Counter()
-    for page in counts:
-        total.update(page)
-    tx.execute("create table if not exists word_total (word text primary key, times integer not null)")
-    tx.executemany(
-        "insert into word_total values (?, ?) on conflict (word) do update set times = times + excluded.times",
-        sorted(total.items()),
-    )
+@count.rows("word_count")
+def counted(doc: holdfast.Document, counts: list[dict[str, int]]) -> list[dict[str, object]]:
+    """Return rows of the counts. They commit with the checkpoint, so each page is counted once."""
+    return [{"word": word, "times": times} for page in counts for word, times in page.items()]
 
 
 @word_statistics.step
 def sign(doc: holdfast.Document) -> Signature:
-    """A value: the min-hash signature of the whole text. Texts that share most shingles share most of it."""
+    """Return the min-hash signature of the text: a value. Texts that share most shingles share most of it."""
     text = words(" ".join(page["text"] for page in doc.each(read)))
     shingles = {" ".join(text[i : i + SHINGLE]) for i in range(max(len(text) - SHINGLE + 1, 1))}
     marks = [int.from_bytes(blake2b(shingle.encode(), digest_size=7).digest()) for shingle in shingles]
-    return {"smallest": [min((mark * (2 * n + 1) * MIX + n) % MANY for mark in marks) for n in range(HASHES)]}
+    return {"smallest": [min((mark * (2 * n + 1) * MULTIPLIER + n) % MODULUS for mark in marks) for n in range(HASHES)]}
 
 
 @word_statistics.step(keep=False)
 def place(doc: holdfast.Document) -> list[str]:
-    """Only its effect matters: the bands of the signature, for a join that finds near-duplicates."""
+    """Return the bands of the signature. Only the rows need them, for a join that finds near-duplicates."""
     signature = doc.output(sign)["smallest"]
     bands = [signature[n : n + ROWS] for n in range(0, HASHES, ROWS)]
     return [blake2b(repr(band).encode(), digest_size=8).hexdigest() for band in bands]
 
 
-@place.effect
-def note(tx: holdfast.Tx, doc: holdfast.Document, bands: list[str]) -> None:
-    tx.execute("create table if not exists band (place integer, hash text, key text, primary key (place, hash, key))")
-    tx.executemany("insert into band values (?, ?, ?)", [(n, band, doc.key) for n, band in enumerate(bands)])
+@place.rows("band")
+def note(doc: holdfast.Document, bands: list[str]) -> list[dict[str, object]]:
+    return [{"place": n, "hash": band, "key": doc.key} for n, band in enumerate(bands)]
 
 
 @word_statistics.step
 def summarise(doc: holdfast.Document) -> dict[str, object]:
-    """A value: the sentence whose words are the most frequent of the letter."""
+    """Return the sentence with the most frequent words of the letter: a value."""
     frequent: Counter[str] = Counter()
     for page in doc.each(count):
         frequent.update(page)
-    sentences = [said.strip() for page in doc.each(read) for said in SENTENCE.findall(page["text"])]
-    best = max(sentences, key=lambda said: sum(frequent[word] for word in words(said)) / (len(words(said)) or 1))
+    sentences = [found.strip() for page in doc.each(read) for found in SENTENCE.findall(page["text"])]
+    best = max(sentences, key=lambda text: sum(frequent[word] for word in words(text)) / (len(words(text)) or 1))
     return {"words": frequent.total(), "different": len(frequent), "says": best}
 
 
+def prepare(tx: holdfast.Tx) -> None:
+    """Create the tables. The rows of a letter carry its id, so a letter that changes replaces them."""
+    tx.execute("create table if not exists word_count (document_id integer, word text, times integer)")
+    tx.execute("create index if not exists word_count_document on word_count (document_id)")
+    tx.execute("create table if not exists band (document_id integer, place integer, hash text, key text)")
+    tx.execute("create index if not exists band_document on band (document_id)")
+
+
 def words(text: str) -> list[str]:
-    """The words of a text, in lower case."""
+    """Return the words of a text, in lower case."""
     return WORD.findall(text.lower())
 
 
 def show(database: str) -> None:
-    """Prints what came out, with plain SQL."""
+    """Print the results, with plain SQL."""
     db = sqlite3.connect(database)
     (letters, pages) = db.execute(
         "select count(distinct key), count(*) from hf_items where pipeline = 'word_statistics' and step = 'read'"
     ).fetchone()
-    (total, different) = db.execute("select sum(times), count(*) from word_total").fetchone()
+    (total, different) = db.execute("select sum(times), count(distinct word) from word_count").fetchone()
     print(f"{letters} letters, {pages} pages, {total} words, {different} different ones")
     twins = db.execute(
         "select a.key, b.key, count(*) from band a join band b using (place, hash) where a.key < b.key group by 1, 2"

@@ -1,8 +1,8 @@
-"""Writes the 24 sample letters in examples/letters. The same every time: they are made from lists of words and a seed.
+"""Write the 24 sample letters in examples/letters, from lists of words and a seed. The result is always the same.
 
     python examples/write_letters.py
 
-Three of them are copies of others with a few sentences changed, so that a search for near-duplicates finds something.
+Three of them are copies of others with a few changed sentences, so that a search for near-duplicates finds something.
 """
 
 from __future__ import annotations
@@ -73,40 +73,40 @@ CIRCUMSTANCES = [
 PLACES = ["Saltmarsh", "Greyhithe", "Ostery", "Low Quay", "Ferrow", "Northmole"]
 
 
-def sentence(chance: Random) -> str:
-    """One sentence of business."""
-    said = f"{chance.choice(SUBJECTS)} {chance.choice(VERBS)} {chance.choice(OBJECTS)} {chance.choice(CIRCUMSTANCES)}"
-    return said[0].upper() + said[1:] + "."
+def sentence(random: Random) -> str:
+    """Return one sentence of a business letter."""
+    text = f"{random.choice(SUBJECTS)} {random.choice(VERBS)} {random.choice(OBJECTS)} {random.choice(CIRCUMSTANCES)}"
+    return text[0].upper() + text[1:] + "."
 
 
-def page(chance: Random, number: int) -> str:
-    """One page: a heading and a few paragraphs."""
-    paragraphs = [" ".join(sentence(chance) for _ in range(SENTENCES)) for _ in range(PARAGRAPHS)]
+def page(random: Random, number: int) -> str:
+    """Return one page: a heading and a few paragraphs."""
+    paragraphs = [" ".join(sentence(random) for _ in range(SENTENCES)) for _ in range(PARAGRAPHS)]
     return f"Page {number}\n\n" + "\n\n".join(paragraphs) + "\n"
 
 
 def letter(number: int) -> str:
-    """One letter: pages with a form feed between them."""
-    chance = Random(number)
-    head = f"Harbour office of {chance.choice(PLACES)}, letter {number}\n\n"
-    return head + "\f".join(page(chance, n) for n in range(1, PAGES + 1))
+    """Return one letter: pages with a form feed between them."""
+    random = Random(number)
+    head = f"Harbour office of {random.choice(PLACES)}, letter {number}\n\n"
+    return head + "\f".join(page(random, n) for n in range(1, PAGES + 1))
 
 
-def copied(original: str, number: int) -> str:
-    """A copy in which about one sentence in thirty was written anew."""
-    chance = Random(1000 + number)
+def make_copy(original: str, number: int) -> str:
+    """Return a copy in which about one sentence in thirty is new."""
+    random = Random(1000 + number)
     sentences = original.split(". ")
-    changed = [sentence(chance)[:-1] if "\n" not in said and chance.random() < 1 / 30 else said for said in sentences]
+    changed = [sentence(random)[:-1] if "\n" not in old and random.random() < 1 / 30 else old for old in sentences]
     return ". ".join(changed)
 
 
 COPIES = {22: 4, 23: 9, 24: 17}
-"""Which letters are copies of which."""
+"""Number of each copy, and number of its original."""
 
 
 def letters() -> dict[str, str]:
-    """Gives every letter by the name of its file."""
-    texts = {n: copied(letter(COPIES[n]), n) if n in COPIES else letter(n) for n in range(1, 25)}
+    """Return every letter by its file name."""
+    texts = {n: make_copy(letter(COPIES[n]), n) if n in COPIES else letter(n) for n in range(1, 25)}
     return {f"letter_{n:02}.txt": text for n, text in texts.items()}
 
 

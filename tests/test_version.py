@@ -1,4 +1,4 @@
-"""holdfast says which version it is, and importing it does not pay for that."""
+"""`holdfast.__version__` is the version of the package, and the import does not look it up."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from importlib.metadata import version
 import pytest
 
 import holdfast
+from holdfast.core.distribution import DISTRIBUTION
 
 
-def test_the_package_says_its_version() -> None:
-    assert holdfast.__version__ == version("holdfast")
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert holdfast.__version__ == version(DISTRIBUTION)
 
 
 def test_the_import_does_not_look_the_version_up() -> None:
@@ -20,6 +21,6 @@ def test_the_import_does_not_look_the_version_up() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-def test_other_unknown_names_are_still_unknown() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'holdfast' has no attribute 'version'"):
         holdfast.version  # type: ignore[attr-defined] # noqa: B018

@@ -1,12 +1,15 @@
-"""holdfast: document pipelines that go on exactly where they were killed."""
+"""holdfast: document pipelines that resume exactly where they were killed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from holdfast.core.batches import BatchReport
+from holdfast.core.circuit import Circuit
 from holdfast.core.document import Document
+from holdfast.core.error_categories import error_category, is_recoverable
 from holdfast.core.errors import (
+    BatchSealed,
     BodyError,
     CannotKeep,
     CloseRefused,
@@ -18,31 +21,41 @@ from holdfast.core.errors import (
     PlanRefused,
     Reject,
     RetryLater,
+    SchemaNewer,
+    SchemaOutdated,
+    SealRefused,
     StoreError,
+    UndoFailed,
+    UnknownBatch,
+    UnknownDocument,
 )
-from holdfast.core.model import Balance, Decision, NewDocument, Receipt
+from holdfast.core.model import Balance, Decision, NewDocument, SubmitResult
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
 from holdfast.core.step import At, Step, last
-from holdfast.engine.api import drain, submit, verify, work
+from holdfast.engine.api import drain, submit, work
 from holdfast.engine.api import opened as open  # noqa: A004 - `holdfast.open` reads as what it does
 from holdfast.engine.budget import Budget
-from holdfast.engine.report import Report
+from holdfast.observe.report import Report
 
 if TYPE_CHECKING:
-    from holdfast.engine.closing import close
-    from holdfast.engine.explain import Explanation, explain
-    from holdfast.engine.explain_batch import explain_batch
-    from holdfast.engine.findings import Finding, Verification
+    from holdfast.ops.close_batch import close
+    from holdfast.ops.explain.batch import explain_batch
+    from holdfast.ops.explain.document import Explanation, explain
+    from holdfast.ops.maintenance_scan import MaintenanceScan
+    from holdfast.ops.verify import Finding, Verification, verify
+    from holdfast.ops.withdraw import withdraw
 
 __all__ = [
     "At",
     "Balance",
     "BatchReport",
+    "BatchSealed",
     "BodyError",
     "Budget",
     "CannotKeep",
+    "Circuit",
     "CloseRefused",
     "Decision",
     "DefinitionError",
@@ -52,52 +65,68 @@ __all__ = [
     "Finding",
     "HoldfastError",
     "LeaseLost",
+    "MaintenanceScan",
     "NewDocument",
     "Pause",
     "Pipeline",
     "PlanRefused",
-    "Receipt",
     "Reject",
     "Report",
     "Retry",
     "RetryLater",
+    "SchemaNewer",
+    "SchemaOutdated",
+    "SealRefused",
     "Step",
     "StoreError",
+    "SubmitResult",
     "Tx",
+    "UndoFailed",
+    "UnknownBatch",
+    "UnknownDocument",
     "Verification",
     "close",
     "drain",
+    "error_category",
     "explain",
     "explain_batch",
+    "is_recoverable",
     "last",
     "open",
     "submit",
     "verify",
+    "withdraw",
     "work",
 ]
 
 __version__: str
 
-_LATE = {
-    "close": "holdfast.engine.closing",
-    "Explanation": "holdfast.engine.explain",
-    "explain": "holdfast.engine.explain",
-    "explain_batch": "holdfast.engine.explain_batch",
-    "Finding": "holdfast.engine.findings",
-    "Verification": "holdfast.engine.findings",
-}
-"""What is imported when it is asked for: workers start without it."""
+Receipt = SubmitResult
+"""The old name of SubmitResult, kept for one release."""
 
-if not TYPE_CHECKING:  # a checker that saw it would take every misspelt name for one of ours
+_LATE = {
+    "close": "holdfast.ops.close_batch",
+    "Explanation": "holdfast.ops.explain.document",
+    "explain": "holdfast.ops.explain.document",
+    "explain_batch": "holdfast.ops.explain.batch",
+    "Finding": "holdfast.ops.verify",
+    "MaintenanceScan": "holdfast.ops.maintenance_scan",
+    "Verification": "holdfast.ops.verify",
+    "verify": "holdfast.ops.verify",
+    "withdraw": "holdfast.ops.withdraw",
+}
+"""Names that are imported when they are first used: workers start faster without them."""
+
+if not TYPE_CHECKING:  # a type checker that saw it would accept every misspelt name
 
     def __getattr__(name: str) -> object:
-        """Looks up what is seldom asked for. The version alone takes a sixth of the time of the whole import."""
+        """Import names that are rarely used. Reading the version takes a sixth of the time of the whole import."""
         if name in _LATE:
             from importlib import import_module
 
             return getattr(import_module(_LATE[name]), name)
         if name != "__version__":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib.metadata import version
+        from holdfast.core.distribution import installed_version
 
-        return version("holdfast")
+        return installed_version()

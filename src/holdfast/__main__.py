@@ -1,4 +1,4 @@
-"""Lets `python -m holdfast` be the command line."""
+"""The command line as `python -m holdfast`. `holdfast work --processes` starts worker processes with it."""
 
 from holdfast.cli import main
 

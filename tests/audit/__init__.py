@@ -1,1 +1,1 @@
-"""The audit: what we depend on is what we say, locked and licensed, and nothing secret is in the repository."""
+"""The audit: dependencies are declared, locked and licensed, and the repository has no secrets."""

@@ -1,4 +1,4 @@
-"""Licences of what runs: holdfast, with all its extras, and everything that those need."""
+"""Licences of the runtime dependencies: of holdfast with all extras, and of everything that these need."""
 
 from __future__ import annotations
 
@@ -10,46 +10,49 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from holdfast.core.distribution import DISTRIBUTION
+
 ALLOWED = re.compile(
     r"apache|\bmit\b|mit-cmu|bsd|\bisc\b|psf|python software foundation|zlib|cc0|unlicense|hpnd|mozilla|mpl|lgpl",
     re.IGNORECASE,
 )
-"""Anybody may use these beside a program of any licence. LGPL and MPL ask for their own files alone."""
+"""Licences that allow use in a program with any licence. LGPL and MPL apply only to their own files."""
 NEVER = re.compile(r"\bagpl|affero|\bgpl|(?<!lesser )general public|sspl|busl|proprietary|commercial", re.IGNORECASE)
 
 
 def unlicensed(root: Path) -> Iterator[str]:
-    """Names packages of the runtime closure whose licence is none of the allowed ones."""
-    for name in sorted(closure("holdfast")):
+    """Yield the runtime dependencies whose licence is not allowed."""
+    for name in sorted(closure(DISTRIBUTION)):
         licence = licence_of(name)
         if not ALLOWED.search(licence) or NEVER.search(licence):
-            yield f"{name}: {licence or 'it does not say which'}"
+            yield f"{name}: {licence or 'it names no licence'}"
 
 
 def closure(name: str) -> set[str]:
-    """Gives the packages that are installed here for one, with all its extras."""
+    """Return the installed packages that a package needs, with all its extras."""
     wanted, found = [Requirement(f"{name}[{','.join(_extras(name))}]")], set[str]()
     seen: set[str] = set()
     while wanted:
-        one = wanted.pop()
-        if str(one) in seen:
+        requirement = wanted.pop()
+        if str(requirement) in seen:
             continue
-        seen.add(str(one))
+        seen.add(str(requirement))
         try:
-            needs = distribution(one.name).requires or []
-        except PackageNotFoundError:  # for another system
+            needs = distribution(requirement.name).requires or []
+        except PackageNotFoundError:  # a package for another operating system
             continue
-        found.add(canonicalize_name(one.name))
-        for extra in ("", *one.extras):
+        found.add(canonicalize_name(requirement.name))
+        for extra in ("", *requirement.extras):
             wanted += [need for text in needs if _holds(need := Requirement(text), extra)]
     return found - {canonicalize_name(name)}
 
 
 def licence_of(name: str) -> str:
-    """Says what a package says of its licence."""
-    told = distribution(name).metadata
-    classes = [one.rpartition("::")[2].strip() for one in told.get_all("Classifier") or () if one.startswith("License")]
-    return told.get("License-Expression") or ", ".join(classes) or (told.get("License") or "").strip()[:100]
+    """Return the licence that a package names in its metadata."""
+    metadata = distribution(name).metadata
+    classifiers = [text for text in metadata.get_all("Classifier") or () if text.startswith("License")]
+    names = [classifier.rpartition("::")[2].strip() for classifier in classifiers]
+    return metadata.get("License-Expression") or ", ".join(names) or (metadata.get("License") or "").strip()[:100]
 
 
 def _extras(name: str) -> list[str]:

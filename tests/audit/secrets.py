@@ -1,7 +1,7 @@
-"""Secrets: keys of known forms, and values that look like one, in files that are tracked and in all that ever were.
+"""Search for secrets: keys of known forms, and values that look like secrets, in tracked files and in all commits.
 
-detect-secrets took half a minute for the files alone, most of it for the hashes of locks, and does not read the past.
-What is found and is no secret stands in `known`, by its hash, with a reason.
+detect-secrets took half a minute for the files alone, most of it for the hashes of lock files, and it does not read
+the history. Findings that are not secrets are listed in `known`, by hash, with a reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAMED = (
     r"(?i:passw(?:or)?d|passphrase|pwd|_pass|secret|token|credential|(?:api|access|account|private|signing)[_-]?key)"
     r"[\w-]*[\"']?\s*(?:=>|[:=])\s*"
 )
-"""What is given to a name like this is a secret, if it looks like one."""
+"""A value that is assigned to such a name is a secret, if it looks like one."""
 PLAIN = r"[\"'](?P<plain>[A-Za-z0-9+/_.=-]{16,})[\"']"
 ODD = r"[\"'](?P<odd>(?=[^\"'\s]*[0-9])(?=[^\"'\s]*[A-Za-z])[^\s\"'{}<>()$\\]{8,})[\"']"
 SIGN = r"[A-Za-z0-9+/_=@!%^&*~-]"
@@ -25,7 +25,7 @@ BARE = (
     rf"(?:(?={SIGN}*[a-z])(?={SIGN}*[A-Z])|(?={SIGN}*[A-Za-z])(?={SIGN}*[@!%^&*~])|(?=[0-9a-f-]{{20}}))"
     rf"{SIGN}{{12,}})(?=[\s;,#\"'`]|$)"
 )
-"""Without quotes it has to look less like code: digits among letters of both cases or odd signs, or hexadecimal."""
+"""A value without quotes must look less like code: digits with letters of both cases or special characters, or hex."""
 
 FORMS = {
     "a private key": r"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY(?: BLOCK)?-----",
@@ -46,26 +46,26 @@ FORMS = {
 PATTERN = re.compile("|".join(f"(?P<f{place}>{form})" for place, form in enumerate(FORMS.values())).encode())
 NAMES = list(FORMS)
 KNOWN = Path(__file__).with_name("known")
-MOST = 1 << 20
-"""Bytes of a file that are looked at."""
+MAX_FILE_BYTES = 1 << 20
+"""How many bytes of a file are searched."""
 
 
 class NotSearched(Exception):
-    """Nobody looked for secrets, since git did not say where."""
+    """The search for secrets failed, because git failed."""
 
 
 def secrets_in_files(root: Path) -> Iterator[str]:
-    """Names what looks like a secret in the files that git tracks, or would."""
+    """Yield what looks like a secret in files that git tracks, or would track."""
     listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.decode(errors="replace").split("\0")):
         path = root / name
         if path.is_file() and not path.is_symlink():
-            for number, line in enumerate(path.read_bytes()[:MOST].splitlines(), 1):
+            for number, line in enumerate(path.read_bytes()[:MAX_FILE_BYTES].splitlines(), 1):
                 yield from (f"{name}:{number}: {what}" for what in secrets_of(line))
 
 
 def secrets_in_history(root: Path) -> Iterator[str]:
-    """Names what looks like a secret in any line that any commit added. A file tells no more than that it was there."""
+    """Yield what looks like a secret in any line that a commit added."""
     log = _git(
         root, "log", "--all", "-p", "-U0", "--no-color", "--no-ext-diff", "--format=commit %h", "--", ".", ":!*.lock"
     )
@@ -80,7 +80,7 @@ def secrets_in_history(root: Path) -> Iterator[str]:
 
 
 def secrets_of(line: bytes) -> Iterator[str]:
-    """Gives what a line may give away: what it is, and its mark, never the secret itself."""
+    """Yield what looks like a secret in a line: its kind and its mark, never the secret itself."""
     for found in PATTERN.finditer(line):
         what = next(
             NAMES[int(group[1:])] for group, value in found.groupdict().items() if value and group[1:].isdigit()
@@ -100,12 +100,12 @@ def _known() -> frozenset[str]:
 _read: list[frozenset[str]] = []
 
 
-def _git(root: Path, *words: str) -> bytes:
-    """Asks git. Raises NotSearched where it does not answer, as in an unpacked archive, which is no repository."""
+def _git(root: Path, *arguments: str) -> bytes:
+    """Run git and return its output. Raise NotSearched if it fails, as in an unpacked archive without a repository."""
     try:
-        said = subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=False)
+        process = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False)
     except OSError as error:
         raise NotSearched(f"git cannot be run: {error}") from error
-    if said.returncode:
-        raise NotSearched(f"git {words[0]} failed: {said.stderr.decode(errors='replace').strip()}")
-    return said.stdout
+    if process.returncode:
+        raise NotSearched(f"git {arguments[0]} failed: {process.stderr.decode(errors='replace').strip()}")
+    return process.stdout

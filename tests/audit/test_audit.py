@@ -1,4 +1,4 @@
-"""The audit finds what it is there to find."""
+"""The audit finds planted secrets, missing hashes, undeclared imports and forbidden licences."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("packaging")
 
+from holdfast.core.distribution import DISTRIBUTION
 from tests.audit import __main__ as audit
 from tests.audit.__main__ import ROOT
 from tests.audit.dependencies import undeclared, unlocked
@@ -19,7 +20,7 @@ from tests.audit.secrets import NotSearched, secrets_in_files, secrets_in_histor
 
 Search = Callable[[Path], Iterator[str]]
 
-# Each is put together here, so that it stands in no file.
+# Each secret is put together from parts, so that the audit does not find it in this file.
 KEY_OF_AWS = "AKIA" + "Q" * 16
 PLANTED = [
     ("a key of AWS", KEY_OF_AWS),
@@ -67,30 +68,30 @@ def test_a_planted_secret_is_found_and_not_repeated(repository: Path, what: str,
 
 
 @pytest.mark.parametrize("line", HARMLESS)
-def test_a_line_that_only_speaks_of_a_secret_is_no_alarm(line: str) -> None:
+def test_a_line_that_only_names_a_secret_is_not_reported(line: str) -> None:
     assert [*secrets_of(line.encode())] == []
 
 
 @pytest.mark.parametrize("search", [secrets_in_files, secrets_in_history])
-def test_where_git_does_not_answer_nobody_says_that_there_is_no_secret(tmp_path: Path, search: Search) -> None:
+def test_a_search_without_a_repository_fails(tmp_path: Path, search: Search) -> None:
     with pytest.raises(NotSearched, match="not a git repository"):
         [*search(tmp_path)]
 
 
-def test_an_audit_that_could_not_look_for_secrets_fails(
+def test_an_audit_that_could_not_search_for_secrets_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(audit, "CHECKS", {"no file has a secret in it": secrets_in_files})
+    monkeypatch.setattr(audit, "CHECKS", {"no file contains a secret": secrets_in_files})
     monkeypatch.setattr(audit, "ROOT", tmp_path)
     assert audit.main() == 1
-    assert "not so: no file has a secret in it" in capsys.readouterr().out
+    assert "failed: no file contains a secret" in capsys.readouterr().out
 
 
-def test_a_repository_without_a_commit_has_no_past(repository: Path) -> None:
+def test_a_repository_without_a_commit_has_no_history(repository: Path) -> None:
     assert [*secrets_in_history(repository)] == []
 
 
-def test_a_secret_that_was_taken_out_again_is_found_in_the_history(repository: Path) -> None:
+def test_a_removed_secret_is_found_in_the_history(repository: Path) -> None:
     file = repository / "settings.py"
     for content in (KEY_OF_AWS, "nothing"):
         file.write_text(content + "\n")
@@ -113,16 +114,16 @@ def test_a_lock_without_a_hash_and_a_dependency_from_a_url_are_found(tmp_path: P
     )
     assert [*unlocked(tmp_path)] == [
         "requirements.lock: c has no hash",
-        "requirements.lock: https://example.org/d.zip is no name with a version",
+        "requirements.lock: https://example.org/d.zip is not a name with a version",
         "pyproject.toml: a @ https://example.org/a.zip is from a URL",
     ]
 
 
-def test_our_locks_are_whole() -> None:
+def test_our_lock_files_are_complete() -> None:
     assert [*unlocked(ROOT)] == []
 
 
-def test_what_we_import_is_what_we_declare() -> None:
+def test_every_import_of_ours_is_declared() -> None:
     pytest.importorskip("deptry", reason="deptry is a dependency for developers")
     assert [*undeclared(ROOT)] == []
 
@@ -137,7 +138,7 @@ def test_an_import_that_is_not_declared_is_found(tmp_path: Path) -> None:
     assert "DEP002 'click'" in found
 
 
-def test_licences_that_ask_for_more_are_not_allowed() -> None:
+def test_copyleft_and_proprietary_licences_are_not_allowed() -> None:
     for licence in ("GPL-3.0-or-later", "AGPL-3.0", "GNU General Public License v3", "Proprietary", "SSPL-1.0"):
         assert NEVER.search(licence) or not ALLOWED.search(licence)
     for licence in ("MIT", "BSD-3-Clause", "LGPL-3.0-only", "Apache Software License", "MPL-2.0 AND MIT"):
@@ -145,6 +146,6 @@ def test_licences_that_ask_for_more_are_not_allowed() -> None:
         assert not NEVER.search(licence)
 
 
-def test_everything_that_runs_is_licensed() -> None:
-    assert {"click", "msgspec", "rich", "pygments"} <= closure("holdfast")
+def test_every_runtime_dependency_has_an_allowed_licence() -> None:
+    assert {"click", "msgspec", "rich", "pygments"} <= closure(DISTRIBUTION)
     assert [*unlicensed(ROOT)] == []

@@ -1,4 +1,4 @@
-"""Known vulnerabilities: pip-audit asks the package index, which does not answer everywhere."""
+"""Known vulnerabilities, from pip-audit. It asks the package index, which is not reachable everywhere."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-PATIENCE = 25
+TIME_LIMIT = 25
 
 
 class NotChecked(Exception):
-    """Nobody could be asked."""
+    """The package index could not be asked."""
 
 
 class _Flaw(msgspec.Struct):
@@ -33,26 +33,23 @@ class _Audit(msgspec.Struct):
 
 
 def vulnerable(root: Path) -> Iterator[str]:
-    """Names packages of the lock with a known vulnerability. Raises NotChecked where nobody can be asked."""
-    packages = _asked(root / "requirements.lock")
-    answered = [one for one in packages or () if not one.skip_reason]
-    if not answered:
-        why = (
-            "pip-audit did not come to an end"
-            if packages is None
-            else f"none of {len(packages)} packages is known where it asks"
-        )
-        raise NotChecked(f"nobody answers for vulnerabilities here: {why}")
-    for one in answered:
-        for flaw in one.vulns:
-            yield f"{one.name} {one.version}: {flaw.id}, mended in {', '.join(flaw.fix_versions) or 'no version yet'}"
+    """Yield packages of the lock file with a known vulnerability. Raise NotChecked if the index cannot be asked."""
+    packages = _run_pip_audit(root / "requirements.lock")
+    checked = [package for package in packages or () if not package.skip_reason]
+    if not checked:
+        reason = "pip-audit did not end" if packages is None else f"the index knows none of {len(packages)} packages"
+        raise NotChecked(f"vulnerabilities cannot be checked here: {reason}")
+    for package in checked:
+        for flaw in package.vulns:
+            fixed = ", ".join(flaw.fix_versions) or "no version yet"
+            yield f"{package.name} {package.version}: {flaw.id}, fixed in {fixed}"
 
 
-def _asked(lock: Path) -> list[_Package] | None:
+def _run_pip_audit(lock: Path) -> list[_Package] | None:
     command = [sys.executable, "-m", "pip_audit", "--requirement", str(lock), "--disable-pip", "--require-hashes"]
     command += ["--format", "json", "--progress-spinner", "off", "--timeout", "5"]
     try:
-        said = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
-        return msgspec.json.decode(said.stdout, type=_Audit).dependencies
+        process = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, check=False)
+        return msgspec.json.decode(process.stdout, type=_Audit).dependencies
     except (subprocess.TimeoutExpired, msgspec.MsgspecError):
         return None

@@ -1,11 +1,13 @@
-"""A folder with a pipeline in it, and two ways of running the command line: in this process, and as a real one."""
+"""A folder with a pipeline, and two ways to run the command line: in this process, and in its own process."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,15 @@ def judge(doc):
     return len(doc.output(extract))
 """
 
+
+def sql(statement: str) -> list[tuple[object, ...]]:
+    """Run a statement on the store of the folder. Return its rows."""
+    with closing(sqlite3.connect("holdfast.db")) as db:
+        rows = db.execute(statement).fetchall()
+        db.commit()
+        return rows
+
+
 Run = Callable[..., Result]
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -52,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def holdfast(folder: Path) -> Run:
-    """Runs the command line in this process."""
+    """Run the command line in this process."""
 
     def run(*words: str, stdin: str | bytes | None = None) -> Result:
         result = CliRunner().invoke(app, list(words), input=stdin, prog_name="holdfast")
@@ -65,11 +76,11 @@ def holdfast(folder: Path) -> Run:
 
 @pytest.fixture
 def start(folder: Path) -> Start:
-    """Starts the command line as a process of its own."""
+    """Start the command line in its own process."""
 
     def run(*words: str, **more: object) -> subprocess.Popen[str]:
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        command = [sys.executable, "-m", "holdfast.cli", *words]
+        command = [sys.executable, "-m", "holdfast", *words]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, **more)  # type: ignore[call-overload]
 

@@ -1,4 +1,4 @@
-"""A capsule comes from somebody else: what is not a sound one is refused with a sentence, and nothing else happens."""
+"""A capsule may come from a stranger: an invalid one raises CapsuleError, and nothing else happens."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_capsule_is_plain_json() -> None:
     ],
 )
 def test_what_is_no_capsule_is_refused(data: bytes) -> None:
-    with pytest.raises(CapsuleError, match="this is no capsule"):
+    with pytest.raises(CapsuleError, match="this is not a valid capsule"):
         read(data)
 
 
@@ -111,7 +111,7 @@ def _set(*path: str | int, to: Any) -> Callable[[Any], None]:
         (_set("document", "state", to="lost"), "state"),
         (_set("document", "state", to="done"), "done when it has no next step"),
         (_set("document", "step", to=None), "done when it has no next step"),
-        (_set("document", "state", to="waiting"), "due some time"),
+        (_set("document", "state", to="waiting"), "needs a due time"),
         (_set("document", "generation", to=-1), "generation"),
         (_set("document", "moves", to=2**63), "moves"),
         (_set("document", "moves", to=True), "moves"),
@@ -119,15 +119,15 @@ def _set(*path: str | int, to: Any) -> Callable[[Any], None]:
         (_set("document", "reuses", "extract", to=2), "later generation"),
         (_set("document", "key", to="a\0b"), "NUL"),
         (_set("document", "pipeline", to="other"), "another pipeline"),
-        (_set("document", "pipeline", to="../papers"), "a pipeline's name is"),
-        (_set("document", "step", to="'; drop table hf_document; --"), "a step's name is"),
-        (_set("document", "step", to=""), "a step's name is"),
-        (_set("items", 0, "step", to="x y"), "a step's name is"),
+        (_set("document", "pipeline", to="../papers"), "a pipeline's name must be"),
+        (_set("document", "step", to="'; drop table hf_document; --"), "a step's name must be"),
+        (_set("document", "step", to=""), "a step's name must be"),
+        (_set("items", 0, "step", to="x y"), "a step's name must be"),
         (_set("items", 0, "position", to=-2), "position"),
         (_set("items", 0, "data", to="AA=="), "JSON or bytes"),
         (_set("items", 0, to={"step": "extract", "position": 0}), "JSON or bytes"),
         (_set("items", 0, to={"step": "extract", "position": 0, "data": "!!"}), "base64"),
-        (lambda plain: plain["items"].append(plain["items"][0]), "two items in one place"),
+        (lambda plain: plain["items"].append(plain["items"][0]), "two items at one position"),
         (_set("plan", "steps", to=[]), "no steps"),
         (lambda plain: plain["plan"]["steps"].append(plain["plan"]["steps"][0]), "twice"),
     ],
@@ -142,7 +142,7 @@ def test_the_sound_one_that_those_were_made_from_is_read() -> None:
 
 
 def test_another_format_is_told_by_its_number() -> None:
-    with pytest.raises(CapsuleError, match="has format 2, and this holdfast reads format 1"):
+    with pytest.raises(CapsuleError, match="has format 2, but this holdfast reads format 1"):
         read(edited(_set("format", to=2)))
 
 
@@ -151,7 +151,7 @@ def test_a_capsule_that_is_too_big_is_neither_written_nor_read(monkeypatch: pyte
     monkeypatch.setattr(capsule, "LARGEST", 4000)
     with pytest.raises(CapsuleError, match="larger than"):
         read(whole)
-    with pytest.raises(CapsuleError, match="does not go into a capsule"):
+    with pytest.raises(CapsuleError, match="is too large for a capsule"):
         bytes_of(packed_item("extract", 0, '"' + "x" * 5000 + '"'))
 
 

@@ -1,4 +1,4 @@
-"""A value may be kept when decoding it gives it back. What may not is named, with its place."""
+"""A value can be kept if decoding returns an equal value. Other values are refused with their place."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ def test_what_the_annotation_names_comes_back_as_that(kind: Any, value: Any) -> 
     [
         ({"pages": [1, {2}]}, r"\['pages'\]\[1\] is a builtins\.set"),
         ({"when": datetime(2025, 3, 1, tzinfo=UTC)}, r"\['when'\] is a datetime\.datetime"),
-        ({"ratio": float("nan")}, r"\['ratio'\] is nan, which JSON has no word for; use None"),
+        ({"ratio": float("nan")}, r"\['ratio'\] is nan, which JSON cannot express; use None"),
         ([1.0, float("-inf")], r"\[1\] is -inf"),
-        ({1: "one"}, r"it has the key 1, and JSON keys are text; use str"),
+        ({1: "one"}, r"it has the key 1, but JSON keys are text; use str"),
         ({"a": {None: 1}}, r"\['a'\] has the key None"),
-        ({"raw": b"x"}, r"\['raw'\] is bytes; bytes can be kept only by themselves"),
+        ({"raw": b"x"}, r"\['raw'\] is bytes; bytes can be stored only as the whole value"),
         (bytearray(b"x"), r"it is bytearray"),
-        (Page(1, "one"), r"it is a .*Page; return JSON .*annotate the body"),
+        (Page(1, "one"), r"it is a .*Page, which is neither JSON \(dict, list, str, .*\) nor bytes$"),
         ({"path": PurePosixPath("/x")}, r"\['path'\] is a pathlib\..*PurePosixPath"),
         (["caf\udce9"], r"\[0\] has lone surrogates; decode the text with errors='replace'"),
         (object(), r"it is a builtins\.object"),
@@ -117,6 +117,22 @@ def test_what_the_annotation_names_comes_back_as_that(kind: Any, value: Any) -> 
 def test_what_cannot_be_kept_is_named_with_its_place(value: Any, words: str) -> None:
     with pytest.raises(CannotKeep, match=words):
         ANYTHING.encode(value)
+
+
+@pytest.mark.parametrize("value", [Page(1, "one"), {"page": Page(1, "one")}])
+def test_the_error_about_an_unknown_class_ends_with_the_advice(value: Any) -> None:
+    with pytest.raises(CannotKeep, match=r"Page, which is neither .*; annotate the body$"):
+        Codec(advice="annotate the body").encode(value)
+
+
+def test_the_error_about_another_type_ends_with_the_advice() -> None:
+    with pytest.raises(CannotKeep, match=r"Expected `int`, got `str`; it says int$"):
+        Codec(int, advice="it says int").encode("one")
+
+
+def test_the_error_about_a_value_that_no_annotation_allows_has_no_advice() -> None:
+    with pytest.raises(CannotKeep, match=r"use None or text$"):
+        Codec(advice="annotate the body").encode(float("nan"))
 
 
 def test_the_error_says_what_it_was_about() -> None:

@@ -1,4 +1,4 @@
-"""Plans as data: their digests, and the message that refuses one."""
+"""Digests of plans, and the message of PlanRefused."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def test_a_refusal_names_documents_steps_and_the_way_out() -> None:
     with pytest.raises(PlanRefused) as refused:
         refuse_if_stranded(PAPERS, {"scan": (12, ["a.pdf", "b.pdf", "c.pdf"]), "ocr": (1, ["d.pdf"])}, orders)
     assert str(refused.value) == (
-        "pipeline 'papers' has no longer the steps at which documents stand:\n"
+        "pipeline 'papers' no longer has the steps at which documents are:\n"
         "  1 at 'ocr', such as 'd.pdf'\n"
         "  12 at 'scan', such as 'a.pdf', 'b.pdf', 'c.pdf'\n"
         "Its steps are now: extract, chunk.\n"
-        "If this is where they go on, write Pipeline('papers', renamed={'scan': 'extract', 'ocr': 'chunk'}); otherwise "
-        "name other steps, or bring the old ones back until the documents are done."
+        "If they should go on there, write Pipeline('papers', renamed={'scan': 'extract', 'ocr': 'chunk'}); otherwise "
+        "use other steps, or bring the old ones back until the documents are done."
     )
 
 
 def suggested(now: str, before: str, **renamed: str) -> str:
-    """What is suggested when a document stands at each step that is gone."""
+    """Return what PlanRefused suggests if a document is at each removed step."""
     shape = Shape("p", tuple(StepShape(name, "value") for name in now.split()), renamed)
     gone = {name: (1, ["a"]) for name in before.split() if name not in now.split()}
     with pytest.raises(PlanRefused) as refused:
@@ -77,7 +77,7 @@ def suggested(now: str, before: str, **renamed: str) -> str:
     ],
 )
 def test_a_refusal_suggests_the_new_name_or_the_step_that_comes_next(now: str, before: str, map_: str) -> None:
-    assert suggested(now, before).startswith(f"If this is where they go on, write Pipeline('p', renamed={map_});")
+    assert suggested(now, before).startswith(f"If they should go on there, write Pipeline('p', renamed={map_});")
 
 
 def test_a_refusal_keeps_what_was_renamed_before() -> None:
@@ -88,13 +88,14 @@ def test_a_refusal_keeps_what_was_renamed_before() -> None:
 
 def test_a_refusal_never_suggests_to_go_back() -> None:
     assert suggested("extract", "extract embed") == (
-        "Nothing comes after 'embed' any more: bring it back until its documents are done."
+        "No step comes after 'embed' any more: bring it back until its documents are done."
     )
 
 
 def test_documents_that_are_held_are_told_apart() -> None:
     assert suggested("chunk", "extract chunk", extract="chunk") == (
-        "'extract' is renamed already, but workers of the earlier shape hold its documents: stop them, then try again."
+        "'extract' is already in renamed=, but workers with the old pipeline hold its documents: stop them, "
+        "then try again."
     )
 
 
@@ -138,6 +139,6 @@ def test_a_rewound_claim_reuses_each_step_from_where_it_was_made() -> None:
     from datetime import timedelta
 
     claim = Claim(1, 1, "march", "a", None, "", Checkpoint(2, "c", 5, 9), 1, 0, timedelta(0), {"a": 0})
-    back = rewound(claim, to="c", before=["a", "b"])
+    back = rewound(claim, to="c", steps=["a", "b", "c"])
     assert back.checkpoint == Checkpoint(3, "c", None, 10)
     assert back.reuses == {"a": 0, "b": 2}

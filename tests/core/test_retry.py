@@ -1,8 +1,9 @@
-"""When a failed attempt is tried again, how long after, and when it is not."""
+"""When a failed attempt is repeated, after how long, and when it is not."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,8 @@ from holdfast.core.errors import (
     TooManyFailures,
     WrongLength,
 )
-from holdfast.core.retry import Retry, retry_after
+from holdfast.core.retry import Retry, retry_after, retry_after_header
+from holdfast.core.waits import LONGEST
 
 SECOND = timedelta(seconds=1)
 NOW = datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -72,6 +74,7 @@ def test_without_jitter_waits_never_shrink(tries: int) -> None:
     [
         ({"attempts": 0}, "attempts=.* at least 1"),
         ({"crashes": 2}, "crashes=.* more than 2"),
+        ({"losses": 5}, "losses=.* more than 5"),
         ({"base": timedelta(0)}, "0 < base <= ceiling"),
         ({"base": SECOND * 10, "ceiling": SECOND}, "0 < base <= ceiling"),
         ({"factor": 0.5}, "factor of at least 1"),
@@ -137,7 +140,7 @@ def _error(*, asked: Any = None, header: Any = None) -> Exception:
         (_error(header="soon"), None),
         (_error(header=""), None),
         (_error(header="²"), None),
-        (_error(header="1.5"), None),
+        (_error(header="1.5"), SECOND * 1.5),
         (_error(asked=float("nan")), None),
     ],
 )
@@ -178,3 +181,26 @@ def test_a_factor_that_is_no_number_is_refused() -> None:
 
 def test_a_factor_of_any_size_waits_for_the_ceiling() -> None:
     assert Retry(factor=10**400, jitter=0).wait(10**6) == Retry().ceiling
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"retry-after": "12"}, SECOND * 12),
+        ({"retry-after": format_datetime(NOW + SECOND * 90, usegmt=True)}, SECOND * 90),
+        ({"retry-after": format_datetime(NOW - timedelta(days=1), usegmt=True)}, timedelta(0)),
+        ({"retry-after-ms": "250", "retry-after": "1"}, SECOND / 4),
+        ({"Retry-After-Ms": "soon", "Retry-After": 7}, SECOND * 7),
+        ({"retry-after": ""}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": f"Mon, 16 Nov {'9' * 20} 12:00:00 GMT"}, None),
+        ({"retry-after": "1e300"}, LONGEST),
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}, LONGEST),
+        ({}, None),
+    ],
+)
+def test_headers_ask_for_a_wait_in_every_form(headers: dict[str, Any], wait: timedelta | None) -> None:
+    assert retry_after_header(headers, now=NOW) == wait

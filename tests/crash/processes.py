@@ -1,7 +1,8 @@
-"""Starts the program in processes of its own, and asks afterwards what they left behind."""
+"""Start the program in processes, and check afterwards what they wrote."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,10 +17,14 @@ PROGRAM = Path(__file__).parent / "program.py"
 
 
 @contextmanager
-def program(*arguments: Any) -> Iterator[subprocess.Popen[str]]:
-    """Runs the program; at the end of the block it is killed if it still runs."""
+def running_program(*arguments: Any, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """Run the program, with these environment variables. Kill it at the end of the block if it still runs."""
     process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(PROGRAM), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | variables,
     )
     try:
         yield process
@@ -30,13 +35,13 @@ def program(*arguments: Any) -> Iterator[subprocess.Popen[str]]:
 
 
 def finish(process: subprocess.Popen[str]) -> None:
-    """Waits for the program to end by itself, and shows what it complained about if it did not end well."""
-    _, complaint = process.communicate(timeout=60)
-    assert process.returncode == 0, complaint
+    """Wait for the program to end by itself. Fail with its error output if it did not end well."""
+    _, error_output = process.communicate(timeout=60)
+    assert process.returncode == 0, error_output
 
 
 def kill_after(process: subprocess.Popen[str], seconds: float) -> None:
-    """Kills the program so long after it said that it is ready, unless it ended by itself before."""
+    """Kill the program some seconds after it printed that it is ready, unless it ended by itself before."""
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n", process.communicate()[1]
     try:
@@ -46,25 +51,28 @@ def kill_after(process: subprocess.Popen[str], seconds: float) -> None:
         process.wait()
 
 
-def rows(store: Store, query: str) -> list[tuple[Any, ...]]:
+def sorted_rows(store: Store, query: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a query, sorted."""
     with store.transaction() as tx:
         return sorted(map(tuple, tx.execute(query).fetchall()))
 
 
 def assert_everything_was_done_once(store: Store, count: int) -> None:
-    """Nothing lost, nothing twice: the balance, the kept items, and the rows of every effect."""
+    """Check the balance, the items, and the rows of every effect: nothing is missing and nothing is there twice."""
     balance = store.balance("parcels")
     assert balance.balances
     assert (balance.expected, balance.done) == (count, count)
     keys = [f"parcel-{number:05}" for number in range(count)]
-    assert rows(store, "select parcel, page from unpacked") == [(key, page) for key in keys for page in range(PAGES)]
-    assert rows(store, "select parcel, grams from weighed") == [
+    assert sorted_rows(store, "select parcel, page from unpacked") == [
+        (key, page) for key in keys for page in range(PAGES)
+    ]
+    assert sorted_rows(store, "select parcel, grams from weighed") == [
         (key, page * 100) for key in keys for page in range(PAGES)
     ]
-    assert rows(store, "select parcel from sent") == [(key,) for key in keys]
-    assert rows(store, "select parcels from total") == [(count,)]
+    assert sorted_rows(store, "select parcel from sent") == [(key,) for key in keys]
+    assert sorted_rows(store, "select parcels from total") == [(count,)]
     for key in keys[:: max(count // 20, 1)]:
-        kept = [(step, position) for step, position, _ in store.items(store.standing("parcels", BATCH, key).id)]
+        kept = [(step, position) for step, position, _ in store.items(store.document("parcels", BATCH, key).id)]
         pages = range(PAGES)
         assert sorted(kept) == sorted(
             [("unpack", page) for page in pages] + [("weigh", page) for page in pages] + [("send", -1)]

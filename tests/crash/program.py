@@ -1,7 +1,8 @@
-"""What the killed processes run: `python program.py drain URL 4`. Its rows tell afterwards what was done twice."""
+"""The program that is killed: `python program.py drain URL 4`. Its rows show afterwards what was done twice."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -11,10 +12,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import holdfast
-from holdfast.engine.events import Enlisted
+from holdfast.observe.events import WorkerStarted
 
 BATCH = "all"
-STURDY = holdfast.Retry(crashes=1000)  # here it is never the document's fault
+SOON = holdfast.Retry(base=timedelta(milliseconds=10))  # the test kills workers, and does not wait long
 PAGES = 3
 
 parcels = holdfast.Pipeline("parcels")
@@ -28,10 +29,11 @@ TABLES = (
 
 
 def sql(tx, statement):
+    """Return a statement with the parameter marks of the database."""
     return statement if tx.dialect == "sqlite" else statement.replace("?", "%s")
 
 
-@parcels.step(retry=STURDY, commit_every=1)
+@parcels.step(retry=SOON, commit_every=1)
 def unpack(doc, cursor=0):
     for page in range(cursor, PAGES):
         time.sleep(0.001)
@@ -43,7 +45,7 @@ def keep_pages(tx, doc, pages):
     tx.executemany(sql(tx, "insert into unpacked values (?, ?)"), [(doc.key, page) for page in pages])
 
 
-@parcels.step(over=unpack, parallel=2, retry=STURDY)
+@parcels.step(over=unpack, parallel=2, retry=SOON)
 async def weigh(doc, page):
     return page * 100
 
@@ -53,7 +55,7 @@ def keep_weight(tx, doc, grams):
     tx.execute(sql(tx, "insert into weighed values (?, ?)"), (doc.key, grams))
 
 
-@parcels.step(retry=STURDY)
+@parcels.step(retry=SOON)
 def send(doc):
     return {"grams": sum(doc.output(weigh))}
 
@@ -64,10 +66,10 @@ def keep_sent(tx, doc, _):
     tx.execute("update total set parcels = parcels + 1")
 
 
-sleepwalk = holdfast.Pipeline("sleepwalk")
+suspending = holdfast.Pipeline("suspending")
 
 
-@sleepwalk.step
+@suspending.step
 def leave(doc):
     return os.getpid()
 
@@ -77,32 +79,32 @@ def keep_leaving(tx, doc, pid):
     tx.execute(sql(tx, "insert into unpacked values (?, ?)"), (doc.key, pid))
 
 
-@sleepwalk.step
+@suspending.step
 def arrive(doc):
-    _fall_asleep(doc, "body")
+    _suspend_once(doc, "body")
     return os.getpid()
 
 
 @arrive.effect
 def keep_arrival(tx, doc, pid):
     tx.execute(sql(tx, "insert into sent values (?, ?)"), (doc.key, pid))
-    _fall_asleep(doc, "effect")
+    _suspend_once(doc, "effect")
 
 
-def _fall_asleep(doc, where: str) -> None:
-    """Stops the first worker that comes here, as if its machine had been suspended."""
+def _suspend_once(doc, where: str) -> None:
+    """Stop the first worker that comes here, as if its machine had been suspended."""
     if doc.payload["where"] == where:
         try:
             Path(doc.payload["flag"]).touch(exist_ok=False)
         except FileExistsError:
             return
-        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread first: it must not get any further
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # to this thread, so that it stops right here
 
 
-stillborn = holdfast.Pipeline("stillborn")
+killed_in_first_step = holdfast.Pipeline("killed_in_first_step")
 
 
-@stillborn.step
+@killed_in_first_step.step
 def begin(doc):
     flag = Path(doc.payload["flag"])
     if not flag.exists():
@@ -116,11 +118,51 @@ def keep_beginning(tx, doc, pid):
     tx.execute(sql(tx, "insert into sent values (?, ?)"), (doc.key, pid))
 
 
-def names(first: int, last: int) -> list[tuple[str, None]]:
+def _is_silent(cursor: int) -> bool:
+    """Say where the body is. Return True if it has to be silent there."""
+    os.write(1, f"silent after {cursor}\n".encode())
+    return "HOLDFAST_SILENT" in os.environ
+
+
+def three_items(doc, cursor=0):
+    yield from range(cursor, 3)
+    while _is_silent(cursor):
+        time.sleep(60)
+    yield from range(max(cursor, 3), 5)
+
+
+async def three_items_async(doc, cursor=0):
+    for number in range(cursor, 3):
+        yield number
+    while _is_silent(cursor):
+        await asyncio.sleep(60)
+    for number in range(max(cursor, 3), 5):
+        yield number
+
+
+def _silent_stream(name, body, where):
+    pipeline = holdfast.Pipeline(name)
+    every = (100, timedelta(milliseconds=10))
+    pipeline.step(name="items", commit_every=every, retry=SOON, runs_in=where)(body).effect(keep_pages)
+    return pipeline
+
+
+SILENT = {
+    "thread": _silent_stream("thread", three_items, "thread"),
+    "loop": _silent_stream("loop", three_items_async, "thread"),
+    "process": _silent_stream("process", three_items, "process"),
+    "process_loop": _silent_stream("process_loop", three_items_async, "process"),
+}
+"""Streams that yield three items, and then none for as long as the environment says so."""
+
+
+def parcel_documents(first: int, last: int) -> list[tuple[str, None]]:
+    """Return documents to submit, by number."""
     return [(f"parcel-{number:05}", None) for number in range(first, last)]
 
 
 def prepare(store) -> None:
+    """Create the tables that effects write to."""
     with store.transaction() as tx:
         for statement in TABLES:
             tx.execute(statement)
@@ -128,22 +170,27 @@ def prepare(store) -> None:
 
 def _drain(url: str, threads: str) -> None:
     with holdfast.open(url) as store:
-        holdfast.drain(parcels, store, threads=int(threads), listeners=(_say_ready,))
+        holdfast.drain(parcels, store, threads=int(threads), listeners=(_print_ready,))
 
 
-def _sleepwalk(url: str, lease: str) -> None:
+def _suspending(url: str, lease: str) -> None:
     with holdfast.open(url) as store:
-        holdfast.drain(sleepwalk, store, threads=1, lease=timedelta(seconds=float(lease)))
+        holdfast.drain(suspending, store, threads=1, lease=timedelta(seconds=float(lease)))
+
+
+def _drain_silent(url: str, where: str) -> None:
+    with holdfast.open(url) as store:
+        holdfast.drain(SILENT[where], store, threads=1)
 
 
 def _die_in_the_first_step(url: str) -> None:
     with holdfast.open(url) as store:
-        holdfast.drain(stillborn, store, threads=1)
+        holdfast.drain(killed_in_first_step, store, threads=1)
 
 
 def _submit_and_die(url: str, count: str, after: str) -> None:
     def documents():
-        for number, document in enumerate(names(0, int(count))):
+        for number, document in enumerate(parcel_documents(0, int(count))):
             if number == int(after):
                 os.kill(os.getpid(), signal.SIGKILL)
             yield document
@@ -152,13 +199,18 @@ def _submit_and_die(url: str, count: str, after: str) -> None:
         holdfast.submit(parcels, store, batch=BATCH, documents=documents())
 
 
-def _say_ready(event: object) -> None:
-    if isinstance(event, Enlisted):
+def _print_ready(event: object) -> None:
+    if isinstance(event, WorkerStarted):
         print("ready", flush=True)
 
 
 if __name__ == "__main__":
     _, verb, *arguments = sys.argv
-    {"drain": _drain, "sleepwalk": _sleepwalk, "stillborn": _die_in_the_first_step, "submit": _submit_and_die}[verb](
-        *arguments
-    )
+    commands = {
+        "drain": _drain,
+        "suspend": _suspending,
+        "die": _die_in_the_first_step,
+        "submit": _submit_and_die,
+        "silent": _drain_silent,
+    }
+    commands[verb](*arguments)

@@ -1,4 +1,4 @@
-"""A document is killed in the middle, packed, carried elsewhere, and ends there as it does where it came from."""
+"""The worker of a document is killed; the document is packed and loaded elsewhere, and ends with the same result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 import holdfast
 from holdfast.core.capsule import Capsule, read
-from holdfast.engine.capsules import pack
+from holdfast.ops.capsule_export import pack
 from holdfast.stores.protocol import Store
 from holdfast.stores.sqlite import SqliteStore
 
@@ -77,21 +77,22 @@ with holdfast.open(url) as store:
 """
 
 
-def work(url: str, folder: Path) -> int:
+def run_program(url: str, folder: Path) -> int:
+    """Run the program in a process and return its exit code."""
     command = [sys.executable, "-c", PROGRAM, url, str(folder)]
     return subprocess.run(command, check=False, capture_output=True, timeout=60).returncode
 
 
 def packed(store: Store) -> Capsule:
     file = io.BytesIO()
-    pack(store, store.standing("p", "b", "a").id, file)
+    pack(store, store.document("p", "b", "a").id, file)
     return read(file.getvalue())
 
 
-def output(store: Store) -> tuple[Any, ...]:
-    here = store.standing("p", "b", "a")
-    reuses = store.reuses([here.id])[here.id]
-    return here.state, here.checkpoint, reuses, [*store.items(here.id)], store.asides(here.id)
+def final_state(store: Store) -> tuple[Any, ...]:
+    status = store.document("p", "b", "a")
+    reuses = store.reuses([status.id])[status.id]
+    return status.state, status.checkpoint, reuses, [*store.items(status.id)], store.failed_items(status.id)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -102,18 +103,18 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return found
 
 
-def test_a_killed_document_ends_elsewhere_as_it_does_where_it_came_from(url: str, tmp_path: Path) -> None:
-    assert work(url, tmp_path) == -signal.SIGKILL
+def test_a_killed_document_has_the_same_result_in_both_stores(url: str, tmp_path: Path) -> None:
+    assert run_program(url, tmp_path) == -signal.SIGKILL
     elsewhere = f"sqlite:///{tmp_path}/elsewhere.db"
     with holdfast.open(url) as original:
-        before = original.standing("p", "b", "a")
+        before = original.document("p", "b", "a")
         assert (before.state, before.checkpoint.step, before.checkpoint.cursor) == ("running", "pages", 4)
         assert original.reuses([before.id]) == {before.id: {"numbers": 0, "halve": 0}}
         capsule = packed(original)
         journal = original.journal(before.id)
         outputs = original.outputs(before.id)
     store = SqliteStore(elsewhere)
-    there = store.look([store.load(capsule, who="ann")])[0]
+    there = store.documents_by_id([store.load(capsule, who="ann")])[0]
     assert there.state == "waiting"
     assert there.checkpoint == before.checkpoint
     assert there.payload == {"name": "é"}
@@ -121,17 +122,17 @@ def test_a_killed_document_ends_elsewhere_as_it_does_where_it_came_from(url: str
     assert store.journal(there.id)[-1].verb == "load"
     assert store.outputs(there.id) == outputs
     store.close()
-    assert work(url, tmp_path) == work(elsewhere, tmp_path) == 0
+    assert run_program(url, tmp_path) == run_program(elsewhere, tmp_path) == 0
     with holdfast.open(url) as original, holdfast.open(elsewhere) as loaded:
-        assert output(loaded) == output(original)
-        state, _, _, items, asides = output(loaded)
+        assert final_state(loaded) == final_state(original)
+        state, _, _, items, failed = final_state(loaded)
         assert state == "done"
         assert ("scan", -1, b"\x00\xff" * 50_000) in items
-        assert [(step, one.position) for step, one in asides] == [("halve", 7)]
+        assert [(step, item.position) for step, item in failed] == [("halve", 7)]
 
 
-def test_a_capsule_of_what_was_loaded_is_the_same_capsule(url: str, tmp_path: Path) -> None:
-    work(url, tmp_path)
+def test_a_capsule_of_a_loaded_document_is_the_same_capsule(url: str, tmp_path: Path) -> None:
+    run_program(url, tmp_path)
     with holdfast.open(url) as original:
         one = packed(original)
     store = SqliteStore(f"sqlite:///{tmp_path}/elsewhere.db")
@@ -145,19 +146,19 @@ def test_a_capsule_of_what_was_loaded_is_the_same_capsule(url: str, tmp_path: Pa
 LOADING = """
 import os, signal, sys
 from holdfast.core.capsule import read
-from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite import SqliteStore, capsule_import
 
 store = SqliteStore(sys.argv[1])
-store._write_journal = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+capsule_import.write_journal = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 store.load(read(open(sys.argv[2], "rb").read()), who="ann")
 """
 
 
 def test_a_load_that_is_killed_leaves_an_empty_store(tmp_path: Path) -> None:
     url, file = f"sqlite:///{tmp_path}/original.db", tmp_path / "a.json"
-    work(url, tmp_path)
+    run_program(url, tmp_path)
     with holdfast.open(url) as original, file.open("wb") as whole:
-        pack(original, original.standing("p", "b", "a").id, whole)
+        pack(original, original.document("p", "b", "a").id, whole)
     elsewhere = f"sqlite:///{tmp_path}/elsewhere.db"
     killed = subprocess.run([sys.executable, "-c", LOADING, elsewhere, str(file)], check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL
@@ -173,7 +174,7 @@ import os, signal, sys
 import holdfast
 
 p = holdfast.Pipeline("p")
-asked = []
+verified = []
 
 
 @p.step
@@ -183,14 +184,14 @@ def index(doc):
 
 @index.verify
 def is_there(doc):
-    asked.append(doc.key)
-    if len(asked) == 60 and sys.argv[2] == "kill":
+    verified.append(doc.key)
+    if len(verified) == 60 and sys.argv[2] == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     return int(doc.key) % 2 == 0 or doc.generation > 0
 
 
-from holdfast.engine import verification
-verification.SLICE = 20
+import holdfast.ops.verify
+holdfast.ops.verify.SLICE_SIZE = 20
 with holdfast.open(sys.argv[1]) as store:
     if store.pipelines() == []:
         holdfast.submit(p, store, batch="b", documents=[(str(n), None) for n in range(100)])
@@ -201,14 +202,14 @@ with holdfast.open(sys.argv[1]) as store:
 """
 
 
-def test_a_verification_that_is_killed_is_run_again_and_redoes_nothing_twice(url: str) -> None:
+def test_a_killed_verification_that_runs_again_redoes_nothing_twice(url: str) -> None:
     command = [sys.executable, "-c", VERIFYING, url]
     killed = subprocess.run([*command, "kill"], check=False, timeout=60, capture_output=True)
     assert killed.returncode == -signal.SIGKILL
     again = subprocess.run([*command, "go on"], check=True, timeout=60, capture_output=True, text=True)
-    assert 0 < int(again.stdout) < 50, "what the killed one decided stays decided"
+    assert 0 < int(again.stdout) < 50, "the killed run rewound some documents, and they are not rewound again"
     with holdfast.open(url) as store:
         assert store.balance("p", "b").done == 100
-        for here in store.standings("p", limit=200):
-            assert here.checkpoint.generation == int(here.key) % 2
-            assert [line.verb for line in store.journal(here.id)] == ["rewind"] * (int(here.key) % 2)
+        for status in store.documents("p", limit=200):
+            assert status.checkpoint.generation == int(status.key) % 2
+            assert [line.verb for line in store.journal(status.id)] == ["rewind"] * (int(status.key) % 2)

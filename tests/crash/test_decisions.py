@@ -1,4 +1,4 @@
-"""Commands about many documents are killed, and run again."""
+"""Commands about many documents are killed and run again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from holdfast.core.model import NewDocument
 from holdfast.stores import open_store
 from holdfast.testing import ManualClock
-from holdfast.testing.conformance.base import Desk, after
+from holdfast.testing.conformance.base import StoreHarness, after
 
 DOCUMENTS = 600
 
@@ -32,7 +32,7 @@ COMMAND = textwrap.dedent("""
 
 
 def kill_in_the_middle(url: str, slices: int) -> None:
-    """Runs the command, and kills it after so many slices, if it is not at its end by then."""
+    """Run the command and kill it after some slices, if it has not ended by then."""
     command = [sys.executable, "-c", COMMAND, url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -43,16 +43,16 @@ def kill_in_the_middle(url: str, slices: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_rewind_of_many_that_is_killed_and_run_again_takes_each_back_once(url: str, seed: int) -> None:
+def test_a_killed_rewind_that_runs_again_rewinds_each_document_once(url: str, seed: int) -> None:
     chance = random.Random(seed)
     store = open_store(url)
-    desk = Desk(store, ManualClock())
+    harness = StoreHarness(store, ManualClock())
     documents = [NewDocument(f"doc-{number}") for number in range(DOCUMENTS)]
-    store.submit(desk.plan, "march", documents, submission=1, part=0)
-    claims = desk.claim(limit=DOCUMENTS)
-    for _ in desk.plan.step_ids:
-        moves = [desk.forward(claim) for claim in claims]
-        store.commit(desk.plan, moves)
+    store.submit(harness.plan, "march", documents, submission=1, part=0)
+    claims = harness.claim(limit=DOCUMENTS)
+    for _ in harness.plan.step_ids:
+        moves = [harness.forward(claim) for claim in claims]
+        store.commit(harness.plan, moves)
         claims = [after(claim, move) for claim, move in zip(claims, moves, strict=True)]
     kills = 0
     while store.count("papers", state="done"):
@@ -64,6 +64,6 @@ def test_a_rewind_of_many_that_is_killed_and_run_again_takes_each_back_once(url:
     assert balance.waiting == DOCUMENTS
     assert store.count("papers", step="chunk") == DOCUMENTS
     for claim in claims:
-        assert desk.verbs(claim) == ["rewind"]
-    assert {claim.checkpoint.generation for claim in desk.claim(limit=DOCUMENTS)} == {1}
+        assert harness.verbs(claim) == ["rewind"]
+    assert {claim.checkpoint.generation for claim in harness.claim(limit=DOCUMENTS)} == {1}
     store.close()

@@ -1,10 +1,10 @@
-"""Pages as tests: their blocks, run in order, in a folder of their own.
+"""Run the blocks of a page as a test, in order, in a temporary folder.
 
-python    run, all blocks of a page sharing their names; one that begins with `# name.py` is saved as that file instead
-output    what the block before it prints; `...` stands for anything
-console   each line after `$ ` is run by bash; lines below it are its output, `[3]` the exit code when it is not 0
+python    run; all blocks of a page share their names. A block that begins with `# name.py` is saved as that file
+output    what the block before it prints; `...` matches anything
+console   each line after `$ ` is run by bash; the lines below are its output; `[3]` is the exit code if it is not 0
 sql       run on the one SQLite database in the folder
-sh        set-up with `./hf`, `make` or `git`: run by .ci/run, not here
+sh        set-up with `./hf` or `make`: run by .ci/run, not here
 text      not code: trees, diagrams, messages
 """
 
@@ -37,10 +37,10 @@ class Block:
     text: str
 
     def __str__(self) -> str:
-        return f"{named(self.page)}:{self.line}"
+        return f"{page_name(self.page)}:{self.line}"
 
 
-def named(page: Path) -> str:
+def page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
@@ -49,26 +49,26 @@ def blocks(page: Path) -> list[Block]:
     return [Block(page, text.count("\n", 0, m.start()) + 1, m[1], m[2]) for m in FENCE.finditer(text)]
 
 
-class Reader:
-    """Somebody who does all that a page shows, from its top to its end."""
+class PageRunner:
+    """Run everything that a page shows, from top to bottom."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.names: dict[str, object] = {"__name__": "__page__"}
         self.printed = ""
 
-    def follow(self, block: Block) -> None:
+    def run(self, block: Block) -> None:
         match block.kind:
             case "python":
-                self._run(block)
+                self._run_python(block)
             case "output":
-                assert_like(self.printed, block.text, str(block))
+                assert_matches(self.printed, block.text, str(block))
             case "console":
-                self._type(block)
+                self._run_console(block)
             case "sql":
-                self._ask(block)
+                self._run_sql(block)
 
-    def _run(self, block: Block) -> None:
+    def _run_python(self, block: Block) -> None:
         if saved := re.match(r"# (\w+\.py)\n", block.text):
             (self.folder / saved[1]).write_text(block.text, encoding="utf-8")
             return
@@ -77,15 +77,15 @@ class Reader:
             exec(code, self.names)
         self.printed = out.getvalue()
 
-    def _type(self, block: Block) -> None:
+    def _run_console(self, block: Block) -> None:
         for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
             command, _, expected = part.partition("\n")
             while command.endswith("\\"):
                 more, _, expected = expected.partition("\n")
                 command = command[:-1] + more
             code = 0
-            if ended := re.search(r"^\[(\d+)\]\n?\Z", expected, re.MULTILINE):
-                code, expected = int(ended[1]), expected[: ended.start()]
+            if found := re.search(r"^\[(\d+)\]\n?\Z", expected, re.MULTILINE):
+                code, expected = int(found[1]), expected[: found.start()]
             done = subprocess.run(
                 ["bash", "-c", command],
                 cwd=self.folder,
@@ -96,31 +96,33 @@ class Reader:
                 timeout=120,
                 check=False,
             )
-            ended_with = done.returncode if done.returncode >= 0 else 128 - done.returncode  # as a shell tells it
-            assert ended_with == code, f"{block}: $ {command} ended with {ended_with}:\n{done.stdout}"
+            exit_code = done.returncode if done.returncode >= 0 else 128 - done.returncode  # as a shell reports it
+            assert exit_code == code, f"{block}: $ {command} exited with {exit_code}:\n{done.stdout}"
             if expected.strip():
-                assert_like(done.stdout, expected, f"{block}: $ {command}")
+                assert_matches(done.stdout, expected, f"{block}: $ {command}")
 
-    def _ask(self, block: Block) -> None:
+    def _run_sql(self, block: Block) -> None:
         (database,) = self.folder.glob("*.db")
         with closing(sqlite3.connect(database)) as db:
             rows = db.execute(block.text).fetchall()
-        assert rows, f"{block} finds nothing"
+        assert rows, f"{block} returns no rows"
         self.printed = "\n".join("|".join(map(str, row)) for row in rows)
 
 
 def environment() -> dict[str, str]:
-    """The environment of a reader's shell: with `holdfast` and `python` of these tests, and nothing of ours."""
+    """Return the environment of the shell: `holdfast` and `python` of these tests, and none of our variables."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST", "PYTEST", "COV"))}
     return kept | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}", "COLUMNS": "100"}
 
 
-def assert_like(got: str, expected: str, where: str) -> None:
-    """Compares loosely: `...` stands for anything, and blanks at the ends of lines do not count."""
-    wanted = tidy(expected)
+def assert_matches(got: str, expected: str, where: str) -> None:
+    """Compare: `...` matches anything, and blanks at the ends of lines are ignored."""
+    wanted = strip_lines(expected)
     pattern = ".*?".join(re.escape(part) for part in re.split(r"\.\.\.", wanted))
-    assert re.fullmatch(pattern, tidy(got), re.DOTALL), f"{where} shows\n{wanted}\nbut it is\n{tidy(got)}"
+    assert re.fullmatch(pattern, strip_lines(got), re.DOTALL), (
+        f"{where} shows\n{wanted}\nbut the output is\n{strip_lines(got)}"
+    )
 
 
-def tidy(text: str) -> str:
+def strip_lines(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip().splitlines())

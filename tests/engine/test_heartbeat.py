@@ -1,4 +1,4 @@
-"""A worker's heart beats on, whatever the database says."""
+"""The heartbeat goes on after any error of the database."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import threading
 from datetime import timedelta
 from typing import Any, cast
 
-from holdfast.core.model import Worker
+from holdfast.core.model import WorkerRecord
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.stores.protocol import Work
 
-ME = Worker(1, "me", "here", 1, "", timedelta(milliseconds=3))
+ME = WorkerRecord(1, "me", "here", 1, "", timedelta(milliseconds=3))
 
 
 class Troubled:
-    """Answers the first beats with an error of its own, and then that the worker was given up."""
+    """A store whose first heartbeats raise an error; then it returns that the worker was taken for dead."""
 
     def __init__(self) -> None:
         self.beats = 0
         self.answered = threading.Event()
 
-    def beat(self, _worker: Worker) -> bool:
+    def heartbeat(self, _worker: WorkerRecord) -> bool:
         self.beats += 1
         if self.beats < 3:
             raise RuntimeError("canceling statement due to statement timeout")

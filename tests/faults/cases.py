@@ -1,4 +1,4 @@
-"""What a case is: a name, what is expected of it, and what is done. Modules of cases put theirs on one list."""
+"""Fault cases: each has a name, what is expected, and a function that injects the fault and checks the result."""
 
 from __future__ import annotations
 
@@ -8,50 +8,65 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from tests.faults.laboratory import Bench
+    from tests.faults.environment import CaseRun
 
 Kind = Literal["sqlite", "postgres"]
 STORES: tuple[Kind, ...] = ("sqlite", "postgres")
 
 
 class NotAsExpected(AssertionError):
-    """A case did not go as it should have."""
+    """The result of a case is not the expected one."""
 
 
 class CannotRun(Exception):
-    """This machine does not let a case run; the reason is told."""
+    """A case cannot run on this machine. The message has the reason."""
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One kind of trouble, on real processes and a real database."""
+    """One kind of fault, on real processes and a real database."""
 
     name: str
     expected: str
-    run: Callable[[Bench], str]
+    run: Callable[[CaseRun], str]
     does_not_apply: dict[Kind, str] = {}
 
 
 CASES: dict[str, Case] = {}
 
 
-def case(name: str, expected: str, **does_not_apply: str) -> Callable[[Callable[[Bench], str]], Callable[[Bench], str]]:
-    """Puts a function on the list. It makes trouble and says what was seen; where it does not apply, why not."""
+def case(
+    name: str, expected: str, **does_not_apply: str
+) -> Callable[[Callable[[CaseRun], str]], Callable[[CaseRun], str]]:
+    """Register a function as a case. It injects a fault and returns a summary of what was seen.
 
-    def put(run: Callable[[Bench], str]) -> Callable[[Bench], str]:
+    Args:
+        name: The name of the case.
+        expected: What must be true although the fault happens.
+        does_not_apply: By store, the reason why the case does not apply there.
+    """
+
+    def register(run: Callable[[CaseRun], str]) -> Callable[[CaseRun], str]:
         CASES[name] = Case(name, expected, run, does_not_apply)
         return run
 
-    return put
+    return register
 
 
-def require(held: object, otherwise: str) -> None:
-    """Raises NotAsExpected unless something held."""
-    if not held:
+def require(condition: object, otherwise: str) -> None:
+    """Raise NotAsExpected with this message unless the condition is true."""
+    if not condition:
         raise NotAsExpected(otherwise)
 
 
 def all_cases() -> dict[str, Case]:
-    """Gives all cases by their names, in the order in which they are told."""
-    from tests.faults import deaths, disks, servers, storms, upgrades, wires  # noqa: F401  # each puts its own on the list
+    """Return all cases by name, in the order of the report."""
+    from tests.faults import (
+        contention_faults,  # noqa: F401  # each module registers its cases
+        disk_faults,  # noqa: F401  # each module registers its cases
+        network_faults,  # noqa: F401  # each module registers its cases
+        process_faults,  # noqa: F401  # each module registers its cases
+        server_faults,  # noqa: F401  # each module registers its cases
+        upgrades,  # noqa: F401  # each module registers its cases
+    )
 
     return CASES

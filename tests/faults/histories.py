@@ -1,7 +1,7 @@
-"""Histories: what drivers and bodies did, written down by themselves, one line for each beginning and each end.
+"""Histories: each process records what it does, one line for the start of an operation and one for its end.
 
-A line is one write to a file of the process's own, so a killed process leaves all that it wrote. An operation that has
-no end in the history was under way when its process died: what became of it, nobody knows.
+A line is one write to a file of the process, so a killed process loses nothing that it wrote. An operation without an
+end was running when its process died. Nobody knows whether it took effect.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from time import monotonic_ns
 from typing import Any, NamedTuple
 
 FOLDER = "HOLDFAST_HISTORY"
-"""Tells processes where to write theirs."""
+"""The environment variable with the folder for histories."""
 
 
 class Operation(NamedTuple):
-    """Something that was begun, and perhaps came to an end."""
+    """Something that was started, and perhaps completed."""
 
     id: str
     kind: str
@@ -31,15 +31,15 @@ class Operation(NamedTuple):
 
     @property
     def place(self) -> tuple[str, str, int, str]:
-        """The document, its generation and the step that an operation was for."""
+        """The batch, key, generation and step of an operation."""
         what = self.what
         return what["batch"], what["key"], what["generation"], what["step"]
 
 
 class Recorder:
-    """Writes the history of this process, to the folder that is given or that the environment names.
+    """Writes the history of this process to the given folder, or to the folder that the environment names.
 
-    A fork of the process writes a history of its own.
+    A fork of the process writes its own history.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -47,9 +47,9 @@ class Recorder:
         self._pid = 0
 
     def invoke(self, kind: str, **what: Any) -> str:
-        """Writes down that something begins. Gives the number by which its end is written down."""
+        """Record that an operation starts. Return its id, for `complete`."""
         if self._pid != os.getpid():
-            self._begin_a_file()
+            self._open_file()
         operation = f"{self._name}-{next(self._numbers)}"
         self._write({"id": operation, "kind": kind, "process": self._name, "at": monotonic_ns(), "what": what})
         return operation
@@ -58,7 +58,7 @@ class Recorder:
         """Writes down that it came to an end."""
         self._write({"id": operation, "at": monotonic_ns(), "result": result})
 
-    def _begin_a_file(self) -> None:
+    def _open_file(self) -> None:
         self._pid = os.getpid()
         self._name = f"{self._pid}-{os.urandom(3).hex()}"
         self._numbers = iter(range(10**9))
@@ -70,7 +70,7 @@ class Recorder:
 
 
 def read(folder: Path) -> dict[str, Operation]:
-    """Reads the histories of all processes: the operations by their numbers."""
+    """Read the histories of all processes. Return the operations by id."""
     began: dict[str, dict[str, Any]] = {}
     ended: dict[str, dict[str, Any]] = {}
     for file in sorted(folder.glob("*.jsonl")):
@@ -90,23 +90,23 @@ def read(folder: Path) -> dict[str, Operation]:
     }
 
 
-def cut_short(operations: dict[str, Operation], kind: str) -> list[Operation]:
-    """Gives the operations of a kind that have no end."""
-    return [one for one in operations.values() if one.kind == kind and one.completed is None]
+def not_completed(operations: dict[str, Operation], kind: str) -> list[Operation]:
+    """Return the operations of a kind that have no end."""
+    return [operation for operation in operations.values() if operation.kind == kind and operation.completed is None]
 
 
-def of_each_process(operations: dict[str, Operation], kind: str) -> Counter[str]:
-    """Counts the operations of a kind that each process began."""
-    return Counter(one.process for one in operations.values() if one.kind == kind)
+def count_by_process(operations: dict[str, Operation], kind: str) -> Counter[str]:
+    """Count the operations of a kind that each process started."""
+    return Counter(operation.process for operation in operations.values() if operation.kind == kind)
 
 
-def summed(operations: dict[str, Operation]) -> str:
-    """Says how much a history has: operations, processes, and how many ends nobody knows."""
-    kinds = Counter(one.kind for one in operations.values())
-    unknown = sum(one.completed is None for one in operations.values())
-    processes = len({one.process for one in operations.values()})
-    told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    return f"{len(operations)} operations of {processes} processes ({told}; {unknown} without an end)"
+def summary(operations: dict[str, Operation]) -> str:
+    """Return the number of operations and processes, and of operations without an end."""
+    kinds = Counter(operation.kind for operation in operations.values())
+    unknown = sum(operation.completed is None for operation in operations.values())
+    processes = len({operation.process for operation in operations.values()})
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    return f"{len(operations)} operations of {processes} processes ({counts}; {unknown} without an end)"
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
@@ -115,5 +115,5 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
         try:
             yield json.loads(line)
         except ValueError:
-            if number != len(written) - 1:  # a kill may tear the last line, and no other
+            if number != len(written) - 1:  # a kill may cut the last line, but no other
                 raise

@@ -1,6 +1,6 @@
-"""What the workers of the laboratory run: all shapes of steps, whose bodies and effects write down what they do.
+"""The pipelines that workers run in fault cases: all shapes of steps, with bodies and effects that record what they do.
 
-Some documents are dangerous: their payload says what happens to whoever works on them.
+Some documents are dangerous: their payload says which fault happens to the process that works on them.
 """
 
 from __future__ import annotations
@@ -17,35 +17,38 @@ from random import uniform
 import holdfast
 from tests.faults.histories import FOLDER, Recorder
 
-CRASHES = 3
-MEMORY = 64 << 20
-"""What the body of a dangerous document may take in a process of its own."""
-BALLOON = 400 << 20
-"""What it takes where nobody forbids it."""
+CRASHES, LOSSES = 3, 6
+MEMORY_LIMIT = 64 << 20
+"""Bytes that the body of a dangerous document may use in a child process."""
+MEMORY_USED = 400 << 20
+"""Bytes that the body of a dangerous document uses if there is no limit."""
 
-LONGEST = 400.0
+MAX_WAIT = 400.0
+"""Seconds that a body waits for a file at most."""
 
-STURDY = holdfast.Retry(attempts=5, crashes=1000, base=timedelta(milliseconds=20))  # crashes are our doing here
-JUDGED = holdfast.Retry(attempts=2, crashes=CRASHES, base=timedelta(milliseconds=20))
+SOON = timedelta(milliseconds=20)
+MANY_CRASHES = holdfast.Retry(attempts=5, crashes=1000, losses=1000, base=SOON)  # the tests kill workers
+FEW_CRASHES = holdfast.Retry(attempts=2, crashes=CRASHES, losses=LOSSES, base=SOON)
 
 recorder = Recorder()
 
 
 def prepare(tx) -> None:
+    """Create the table that effects write to."""
     number = "integer primary key" if tx.dialect == "sqlite" else "bigint generated always as identity primary key"
     tx.execute(
-        f"create table if not exists lab_effect (id {number}, batch text, key text, generation integer, step text,"
+        f"create table if not exists fault_effect (id {number}, batch text, key text, generation integer, step text,"
         " item integer, value text)"
     )
 
 
-class Work:
-    """One operation of a body: begun, and ended with the value that it computed."""
+class RecordedBody:
+    """One call of a body: its start and its end are recorded, with the value that it computed."""
 
     def __init__(self, doc, item: int = 0, of=None) -> None:
         self._about = {"item": item, "of": of}
         self._operation = recorder.invoke("body", **place_of(doc), item=item)
-        time.sleep(uniform(0, doc.payload.get("takes", 0.01)))
+        time.sleep(uniform(0, doc.payload.get("takes", 0.01)))  # a body that takes a random time
         wait_for(doc.payload.get("until"))
 
     def value(self) -> dict:
@@ -55,90 +58,92 @@ class Work:
 
 
 def wait_for(file: str | None) -> None:
-    """Waits until somebody has made a file, but not for ever."""
-    until = time.monotonic() + LONGEST
+    """Wait until a file exists, but not longer than MAX_WAIT."""
+    until = time.monotonic() + MAX_WAIT
     while file and not Path(file).exists() and time.monotonic() < until:
         time.sleep(0.05)
 
 
 def place_of(doc) -> dict:
+    """Return the batch, key, generation and step of a document."""
     return {"batch": doc.batch, "key": doc.key, "generation": doc.generation, "step": doc.step}
 
 
-def write_down(tx, doc, values) -> None:
-    """Writes the rows of an effect. Only holdfast keeps them from being written twice."""
+def write_rows(tx, doc, values) -> None:
+    """Write the rows of an effect. The table has no constraint: only holdfast prevents a second write."""
     made = [value["made"] for value in values]
     operation = recorder.invoke("effect", **place_of(doc), made=made)
-    statement = "insert into lab_effect (batch, key, generation, step, item, value) values (?, ?, ?, ?, ?, ?)"
+    statement = "insert into fault_effect (batch, key, generation, step, item, value) values (?, ?, ?, ?, ?, ?)"
     statement = statement if tx.dialect == "sqlite" else statement.replace("?", "%s")
     rows = [(*place_of(doc).values(), value["item"], json.dumps(value)) for value in values]
     tx.executemany(statement, rows)
     if doc.step == doc.payload.get("dies_in"):
-        die_in_the_middle(tx, doc)
+        die_inside_commit(tx, doc)
     recorder.complete(operation)
 
 
-def die_in_the_middle(tx, doc) -> None:
-    """Ends, once for each document, who is in the middle of this commit: this process, or the server's backend.
+def die_inside_commit(tx, doc) -> None:
+    """Kill this process or the server's backend inside the commit, once for each document.
 
-    What dies by another hand stays in the middle until that hand is done.
+    With `dies="by the test"`, wait inside the commit until the test has killed it.
     """
     flag = Path(os.environ[FOLDER]) / f"{doc.key}.flag"
     try:
         flag.touch(exist_ok=False)
     except FileExistsError:
         return
-    if doc.payload["dies"] == "by another hand":
+    if doc.payload["dies"] == "by the test":
         wait_for(f"{flag}.over")
     elif doc.payload["dies"] == "backend":
         ((backend,),) = tx.execute("select pg_backend_pid()").fetchall()
         os.kill(backend, signal.SIGKILL)
     else:
         os.kill(os.getpid(), signal.SIGKILL)
-    tx.execute("select 1")  # whose database is gone learns it here, so that the history has no end of this effect
+    tx.execute("select 1")  # fails if the database is gone, so that the history has no end of this effect
 
 
-def dangerous(doc) -> None:
+def run_risk(doc) -> None:
+    """Crash or use too much memory, if the payload says so."""
     risk = doc.payload.get("risk")
     if risk == "segfault":
         ctypes.string_at(0)
     elif risk == "memory":
-        hoard = bytearray(BALLOON)
-        hoard[::4096] = b"x" * len(hoard[::4096])  # taken, not only asked for
-        time.sleep(30)  # whoever kills those that take too much has seen it by then
+        memory = bytearray(MEMORY_USED)
+        memory[::4096] = b"x" * len(memory[::4096])  # write to each page, so that the kernel allocates it
+        time.sleep(30)  # long enough for the test to see the memory and kill the process
 
 
 def declare(name: str, **risk_options) -> holdfast.Pipeline:
-    """Declares the four steps that the checker knows."""
+    """Return a pipeline with the four steps that the checker knows."""
     pipeline = holdfast.Pipeline(name)
 
-    @pipeline.step(retry=STURDY, commit_every=2)
+    @pipeline.step(retry=MANY_CRASHES, commit_every=2)
     def read(doc, cursor=0):
         for page in range(cursor, doc.payload["pages"]):
-            yield Work(doc, page).value()
+            yield RecordedBody(doc, page).value()
 
-    @pipeline.step(over=read, size=2, parallel=2, retry=STURDY)
+    @pipeline.step(over=read, size=2, parallel=2, retry=MANY_CRASHES)
     def weigh(doc, pages):
-        return [Work(doc, page["item"], of=page["made"]).value() for page in pages]
+        return [RecordedBody(doc, page["item"], of=page["made"]).value() for page in pages]
 
-    @pipeline.step(retry=JUDGED if risk_options else STURDY, **risk_options)
+    @pipeline.step(retry=FEW_CRASHES if risk_options else MANY_CRASHES, **risk_options)
     def risk(doc):
-        work = Work(doc)
-        dangerous(doc)
-        return work.value()
+        body = RecordedBody(doc)
+        run_risk(doc)
+        return body.value()
 
-    @pipeline.step(retry=STURDY)
+    @pipeline.step(retry=MANY_CRASHES)
     def add(doc):
-        return Work(doc, of=[one["made"] for one in doc.output(weigh)]).value()
+        return RecordedBody(doc, of=[item["made"] for item in doc.output(weigh)]).value()
 
-    read.effect(write_down)
-    weigh.effect(write_down)
-    risk.effect(lambda tx, doc, value: write_down(tx, doc, [value]))
-    add.effect(lambda tx, doc, value: write_down(tx, doc, [value]))
+    read.effect(write_rows)
+    weigh.effect(write_rows)
+    risk.effect(lambda tx, doc, value: write_rows(tx, doc, [value]))
+    add.effect(lambda tx, doc, value: write_rows(tx, doc, [value]))
     return pipeline
 
 
-lab = declare("lab")
-judged = declare("judged", runs_in="thread")
-guarded = declare("guarded", runs_in="process", memory=MEMORY)
-PIPELINES = {one.name: one for one in (lab, judged, guarded)}
+tolerant = declare("tolerant")
+crash_limited = declare("crash_limited", runs_in="thread")
+isolated = declare("isolated", runs_in="process", memory=MEMORY_LIMIT)
+PIPELINES = {pipeline.name: pipeline for pipeline in (tolerant, crash_limited, isolated)}

@@ -1,4 +1,4 @@
-"""The checker finds what is wrong: books and histories of a real run that were doctored are each found out."""
+"""The checker finds each violation that is put into the store or the histories of a real run."""
 
 from __future__ import annotations
 
@@ -14,58 +14,59 @@ from typing import Any
 import pytest
 
 from tests.faults import checker
-from tests.faults.laboratory import Bench
+from tests.faults.environment import CaseRun
 
 Line = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def real_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the store and the histories of a run: some documents are done, one twice, one was cancelled."""
-    bench = Bench("sqlite", tmp_path_factory.mktemp("run"), effort=1.0, seed=1)
-    with bench.lab() as lab:
-        lab.submit(4)
-        (last,) = lab.submit(1, until=str(bench.folder / "cancelled"))
-        with lab.workers(1):
-            lab.until(lambda: lab.done() == 4, "not all are done")
-            lab.decide_about("rewind", "00000")
-            lab.decide_about("cancel", last)
-            (bench.folder / "cancelled").touch()
-            lab.settle()
-    assert bench.violations == []
-    return bench.folder
+    """A folder with the store and the histories of a run: four documents are done, one twice; one is cancelled."""
+    case_run = CaseRun("sqlite", tmp_path_factory.mktemp("run"), effort=1.0, seed=1)
+    with case_run.environment() as env:
+        env.submit(4)
+        (last,) = env.submit(1, until=str(case_run.folder / "cancelled"))
+        with env.workers(1):
+            env.wait_until(lambda: env.done_documents() == 4, "not all documents are done")
+            env.decide_about("rewind", "00000")
+            env.decide_about("cancel", last)
+            (case_run.folder / "cancelled").touch()
+            env.wait_until_finished()
+    assert case_run.violations == []
+    return case_run.folder
 
 
 @pytest.fixture
 def run(real_run: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be doctored."""
+    """A copy of the real run, for a test to change."""
     return Path(shutil.copytree(real_run, tmp_path / "run"))
 
 
-def found(run: Path) -> str:
-    return "\n".join(checker.violations(f"sqlite:///{run}/lab.db", run / "histories"))
+def found_violations(run: Path) -> str:
+    return "\n".join(checker.violations(f"sqlite:///{run}/faults.db", run / "histories"))
 
 
-def doctor_books(run: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(run / "lab.db")) as db:
+def change_store(run: Path, *statements: str) -> None:
+    """Change rows of the store. Each statement has to change at least one."""
+    with closing(sqlite3.connect(run / "faults.db")) as db:
         for statement in statements:
             assert db.execute(statement).rowcount, statement
         db.commit()
 
 
-def doctor_histories(run: Path, doctored: Callable[[Line], Line | None]) -> None:
-    """Changes lines of the histories, or leaves them out."""
+def change_histories(run: Path, change: Callable[[Line], Line | None]) -> None:
+    """Change lines of the histories, or leave them out."""
     changed = 0
     for file in (run / "histories").glob("*.jsonl"):
         before = [json.loads(line) for line in file.read_text().splitlines()]
-        after = [doctored(json.loads(json.dumps(line))) for line in before]
+        after = [change(json.loads(json.dumps(line))) for line in before]
         changed += before != after
         file.write_text("".join(json.dumps(line) + "\n" for line in after if line))
     assert changed
 
 
-def test_a_real_run_is_found_to_be_in_order(run: Path) -> None:
-    assert found(run) == ""
+def test_a_real_run_has_no_violations(run: Path) -> None:
+    assert found_violations(run) == ""
 
 
 ONE = "(select id from hf_document where key = '00001')"
@@ -78,28 +79,28 @@ ROW = "batch, key, generation, step, item, value"
     ("statement", "violation"),
     {
         "a duplicated effect": (
-            f"insert into lab_effect ({ROW}) select {ROW} from lab_effect where key = '00001' and step = 'add'",
+            f"insert into fault_effect ({ROW}) select {ROW} from fault_effect where key = '00001' and step = 'add'",
             "00001: the effect (0, 'add', 0) was committed 2 times",
         ),
         "a missing effect": (
-            "delete from lab_effect where key = '00001' and step = 'weigh' and item = 1",
+            "delete from fault_effect where key = '00001' and step = 'weigh' and item = 1",
             "at 1; its effect is None",
         ),
-        "an effect of nobody": (
-            "update lab_effect set key = 'x' where key = '00001'",
-            "x has effects and is not in the",
+        "an effect without a document": (
+            "update fault_effect set key = 'x' where key = '00001'",
+            "x has effects and is not in the store",
         ),
-        "effects that went back": ("update lab_effect set id = -id where key = '00001'", "00001 went back"),
+        "effects that went back": ("update fault_effect set id = -id where key = '00001'", "00001 went back"),
         "an effect of a generation that never was": (
-            "update lab_effect set generation = 9 where key = '00001'",
+            "update fault_effect set generation = 9 where key = '00001'",
             "is of a generation that the document never had",
         ),
         "a value that no body computed": (
-            """update lab_effect set value = '{"made": "1-2-3", "item": 0, "of": null}' where key = '00001'""",
+            """update fault_effect set value = '{"made": "1-2-3", "item": 0, "of": null}' where key = '00001'""",
             "has a value that no body computed",
         ),
         "a value of another document": (
-            "update lab_effect set value = (select value from lab_effect where key = '00002') where key = '00001'",
+            "update fault_effect set value = (select value from fault_effect where key = '00002') where key = '00001'",
             "has a value that was computed for",
         ),
         "an item that was changed": (
@@ -108,9 +109,9 @@ ROW = "batch, key, generation, step, item, value"
         ),
         "a lost document": ("delete from hf_document where key = '00001'", "1 of its documents are lost"),
         "a document that nobody counts": ("update hf_batch set expected = expected - 1", "expects 4 and has"),
-        "a name that the manifest lacks": (
+        "a key that the manifest lacks": (
             "update hf_manifest set keys = replace(keys, '00001', 'x')",
-            "does not name the documents that it has",
+            "does not have the keys of its documents",
         ),
         "another payload": ("""update hf_document set payload = '{"pages": 3, "x": 1}'""", "was submitted with"),
         "a checkpoint ahead of its items": (
@@ -121,29 +122,29 @@ ROW = "batch, key, generation, step, item, value"
             f"update hf_document set state = 'dead', step_id = {STEP.format('weigh')}, cursor = 1 where id = {ONE}",
             "00001 is at weigh 1, and weigh has [1, 2] already",
         ),
-        "a dead letter for no reason": (
+        "a dead letter without a cause": (
             f"update hf_document set state = 'dead', step_id = {STEP.format('add')} where key = '00001'",
-            "is dead, and nothing was wrong with it",
+            "is dead without a cause",
         ),
-        "a cancel that nobody asked for": (
+        "a cancel that nobody called": (
             f"update hf_document set state = 'cancelled', step_id = {STEP.format('add')} where key = '00001'",
-            "00001 is cancelled, and nobody asked for it",
+            "00001 is cancelled, and no cancel was called",
         ),
         "a cancelled document that went on": (
             f"update hf_document set state = 'dead', step_id = {STEP.format('read')} where state = 'cancelled'",
             "00004 was cancelled, and is dead",
         ),
-        "a document that did not end": (
+        "a document that is not finished": (
             f"update hf_document set state = 'waiting', step_id = {STEP.format('add')}, due_at = 0 where key = '00001'",
-            "00001 did not end: it is waiting at add",
+            "00001 is not finished: it is waiting at add",
         ),
-        "a rewind that the journal does not know": (
+        "a rewind that is not in the journal": (
             "update hf_document set generation = 1 where key = '00001'",
-            "is at generation 1, and its journal tells of 0 rewinds",
+            "is at generation 1, and its journal has 0 rewinds",
         ),
-        "an answered rewind that the journal forgot": (
+        "an answered rewind that is not in the journal": (
             "delete from hf_journal where verb = 'rewind'",
-            "00000 was rewound 1 to 1 times; its journal tells of 0",
+            "00000 was rewound 1 to 1 times; its journal has 0",
         ),
         "a journal that goes back": (
             f"insert into hf_journal (document_id, at, verb, who) values ({ONE.replace('1', '0')}, 0, 'note', 'x')",
@@ -155,9 +156,9 @@ ROW = "batch, key, generation, step, item, value"
         ),
     }.values(),
 )
-def test_doctored_books_are_found_out(run: Path, statement: str, violation: str) -> None:
-    doctor_books(run, statement)
-    assert violation in found(run)
+def test_a_changed_store_is_detected(run: Path, statement: str, violation: str) -> None:
+    change_store(run, statement)
+    assert violation in found_violations(run)
 
 
 def without_a_body(line: Line) -> Line | None:
@@ -197,62 +198,62 @@ def with_another_source(line: Line) -> Line:
 
 
 @pytest.mark.parametrize(
-    ("doctored", "violation"),
+    ("change", "violation"),
     [
         (without_a_body, "has a value that no body computed"),
         (without_calls_of_effects, "no effect was called after its body"),
         (with_effects_before_their_bodies, "no effect was called after its body"),
         (with_another_source, "has a value that no body computed"),
-        (without_submits, "is in the books, and nobody submitted it"),
-        (with_a_submit_in_part, "was not answered, and is there in part: without [('lab-batch', '99999')]"),
+        (without_submits, "is in the store, and was not submitted"),
+        (with_a_submit_in_part, "was not answered, and only a part is stored: without [('tolerant-batch', '99999')]"),
         (with_an_answered_submit_more, "was answered, and 1 of its documents are lost"),
     ],
 )
-def test_doctored_histories_are_found_out(run: Path, doctored: Any, violation: str) -> None:
-    doctor_histories(run, doctored)
-    assert violation in found(run)
+def test_changed_histories_are_detected(run: Path, change: Any, violation: str) -> None:
+    change_histories(run, change)
+    assert violation in found_violations(run)
 
 
-def test_a_step_that_was_not_given_all_is_found_out(run: Path) -> None:
-    doctor_histories(run, with_another_source)
+def test_a_step_that_was_given_only_a_part_of_its_input_is_detected(run: Path) -> None:
+    change_histories(run, with_another_source)
     shorter = "json_remove(value, '$.of[2]')"
-    doctor_books(
+    change_store(
         run,
-        f"update lab_effect set value = {shorter} where step = 'add'",
+        f"update fault_effect set value = {shorter} where step = 'add'",
         f"update hf_item set value = {shorter} where step_id = {STEP.format('add')}",
     )
-    assert "add at 0 was made of" in found(run)
+    assert "add at 0 was made of" in found_violations(run)
 
 
-def test_a_cancelled_document_that_was_written_on_is_found_out(run: Path) -> None:
-    with closing(sqlite3.connect(run / "lab.db")) as db:
-        document, made = db.execute("select key, value ->> 'made' from lab_effect where step = 'read'").fetchone()
-    doctor_books(
+def test_a_write_to_a_cancelled_document_is_detected(run: Path) -> None:
+    with closing(sqlite3.connect(run / "faults.db")) as db:
+        document, made = db.execute("select key, value ->> 'made' from fault_effect where step = 'read'").fetchone()
+    change_store(
         run, f"update hf_document set state = 'cancelled', step_id = {STEP.format('add')} where key = '{document}'"
     )
-    decision = {"verb": "cancel", "batch": "lab-batch", "keys": [document]}
+    decision = {"verb": "cancel", "batch": "tolerant-batch", "keys": [document]}
     with (run / "histories" / "one-more.jsonl").open("w") as file:
         invoked = {"id": "x", "kind": "decision", "process": "x", "at": 1, "what": decision}
         completed = {"id": "x", "at": 2, "result": {"decided": [document]}}
         file.write(f"{json.dumps(invoked)}\n{json.dumps(completed)}\n")
     assert made
-    assert "was cancelled, and the effect (0, 'read', 0) was written after that" in found(run)
+    assert "was cancelled, and the effect (0, 'read', 0) was written after that" in found_violations(run)
 
 
-def test_a_line_that_was_torn_by_a_kill_is_no_line(run: Path) -> None:
-    (run / "histories" / "torn.jsonl").write_text('{"id": "x", "ki')
-    assert found(run) == ""
+def test_a_line_that_was_cut_by_a_kill_is_ignored(run: Path) -> None:
+    (run / "histories" / "cut.jsonl").write_text('{"id": "x", "ki')
+    assert found_violations(run) == ""
 
 
-def imported() -> Iterator[tuple[str, str]]:
+def imported_modules() -> Iterator[tuple[str, str]]:
     folder = Path(checker.__file__).parent
-    for name in ("checker", "books", "histories"):
+    for name in ("checker", "final_state", "histories"):
         for node in ast.walk(ast.parse((folder / f"{name}.py").read_text())):
             if isinstance(node, ast.Import):
-                yield from ((name, one.name) for one in node.names)
+                yield from ((name, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
                 yield name, node.module or ""
 
 
-def test_the_checker_knows_nothing_of_the_engine() -> None:
-    assert [one for one in imported() if one[1].partition(".")[0] == "holdfast"] == []
+def test_the_checker_imports_nothing_of_holdfast() -> None:
+    assert [pair for pair in imported_modules() if pair[1].partition(".")[0] == "holdfast"] == []

@@ -1,4 +1,4 @@
-"""Upgrades: a newer holdfast migrates the store while workers of the present one are at work."""
+"""Upgrades: a newer holdfast migrates the store while workers of the present version run."""
 
 from __future__ import annotations
 
@@ -7,37 +7,36 @@ import subprocess
 import sys
 
 from tests.faults.cases import case, require
-from tests.faults.laboratory import Bench, Lab
+from tests.faults.environment import CaseRun, Environment
 
-NEWER = ("-m", "tests.faults.newer")
-
-
-@case(
-    "upgrade", "workers of the old version stop with a sentence when the schema is upgraded; new ones finish the work"
-)
-def upgrade(bench: Bench) -> str:
-    with bench.lab() as lab:
-        with lab.workers(3) as old:
-            lab.at_work(3)
-            for _ in bench.times(4):
-                lab.submit(40, pages=6, takes=0.05)
-            lab.wait(0.5, 1.0)
-            before = lab.done()
-            _migrate(lab)
-            lab.until(lambda: old.ended_with[3] >= 3, "the old workers did not notice that the schema is newer")
-        require(set(old.ended_with) == {3}, f"old workers ended with {dict(old.ended_with)}: {lab.said()[-600:]}")
-        require("upgraded to schema" in lab.said(), f"nobody was told while at work: {lab.said()[-600:]}")
-        bench.prove("workers of the old version stopped", old.ended_with[3])
-        stopped_at = lab.done()
-        with lab.workers(3, by=NEWER):
-            lab.settle()
-        told = f"the old workers stopped when {stopped_at} were, and told why"
-        return f"migrated when {before} documents were done; {told}; with the new ones {lab.done()} were done"
+NEWER = ("-m", "tests.faults.newer_version")
 
 
-def _migrate(lab: Lab) -> None:
-    words = [sys.executable, *NEWER, "migrate", "--store", lab.url]
+@case("upgrade", "workers of the old version stop with an error when the schema is upgraded; new ones finish the work")
+def upgrade(case_run: CaseRun) -> str:
+    with case_run.environment() as env:
+        with env.workers(3) as old:
+            env.wait_for_workers(3)
+            for _ in case_run.rounds(4):
+                env.submit(40, pages=6, takes=0.05)
+            env.wait_randomly(0.5, 1.0)
+            before = env.done_documents()
+            _migrate(env)
+            env.wait_until(lambda: old.ended_with[3] >= 3, "the old workers did not notice that the schema is newer")
+        require(set(old.ended_with) == {3}, f"old workers ended with {dict(old.ended_with)}: {env.worker_log()[-600:]}")
+        require("upgraded to schema" in env.worker_log(), f"no running worker said so: {env.worker_log()[-600:]}")
+        case_run.record_fault("workers of the old version stopped", old.ended_with[3])
+        stopped_at = env.done_documents()
+        with env.workers(3, by=NEWER):
+            env.wait_until_finished()
+        stopped = f"the old workers stopped with an error when {stopped_at} were done"
+        finished = f"the new ones finished all {env.done_documents()}"
+        return f"migrated when {before} documents were done; {stopped}; {finished}"
+
+
+def _migrate(env: Environment) -> None:
+    command = [sys.executable, *NEWER, "migrate", "--store", env.url]
     done = subprocess.run(
-        words, env=os.environ | lab.environment, capture_output=True, text=True, timeout=60, check=False
+        command, env=os.environ | env.variables, capture_output=True, text=True, timeout=60, check=False
     )
     require(done.returncode == 0, f"the migration failed: {done.stderr}")

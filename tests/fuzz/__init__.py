@@ -1,5 +1,5 @@
-"""Hostile input: whatever comes in, what comes of it is a value or an error of our own with a sentence.
+"""Fuzzing: whatever the input is, the result is a value or one of our errors with a message.
 
-`python -m tests.fuzz` feeds every target for as long as it is told. The tests here do the same for a moment each,
-always with the same inputs.
+`python -m tests.fuzz` feeds random inputs to every target for a given time. The tests here feed a few inputs to each
+target, always the same ones.
 """

@@ -1,7 +1,7 @@
-"""Feeds hostile input to all that takes any, for so many minutes of the processor: `make fuzz`.
+"""Feed hostile input to everything that takes input, for a given CPU time: `make fuzz`.
 
-Targets take turns, each in a process of its own, so that one which dies or hangs takes nobody along. What was not
-handled is saved as a file, and `--again FILE` tries it once more.
+Targets take turns. Each runs in its own process, so that a target that dies or hangs does not stop the others. An
+input that was not handled is saved as a file, and `--replay FILE` tries it again.
 """
 
 from __future__ import annotations
@@ -16,74 +16,73 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from tests.fuzz.feeding import Finding, Told, read_back
+from tests.fuzz.campaign import Campaign
+from tests.fuzz.runner import TargetResult, UnhandledInput, read_back
 from tests.fuzz.target import every_target, target_named
-from tests.fuzz.turns import Turns
 
 COLUMNS = ("target", "inputs", "refused", "unhandled")
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    asked = _parser().parse_args(words)
-    if asked.list:
+def main(arguments: Sequence[str] | None = None) -> int:
+    args = _parser().parse_args(arguments)
+    if args.list:
         for name, target in every_target().items():
             print(f"{name:24}{target.expects}")
         return 0
-    if asked.again:
-        return _again(asked.again)
-    names = asked.target or [*every_target()]
-    seconds = asked.seconds if asked.seconds is not None else 60 * asked.cpu_minutes
-    print(f"{len(names)} targets, {seconds / 60:g} minutes of the processor, seed {asked.seed}", flush=True)
+    if args.replay:
+        return _replay(args.replay)
+    names = args.target or [*every_target()]
+    seconds = args.seconds if args.seconds is not None else 60 * args.cpu_minutes
+    print(f"{len(names)} targets, {seconds / 60:g} CPU-minutes, seed {args.seed}", flush=True)
     with TemporaryDirectory(prefix="fuzz-") as folder:
-        told = Turns(Path(folder), jobs=asked.jobs, seed=asked.seed).all(names, seconds=seconds)
-    found = [(name, finding) for name, one in told.items() for finding in one.findings.values()]
-    _print(told)
-    for name, finding in found:
-        _save(asked.found, name, finding)
-    if asked.report:
-        _report(asked.report, told, seed=asked.seed)
-    return 1 if found else 0
+        results = Campaign(Path(folder), jobs=args.jobs, seed=args.seed).run(names, seconds=seconds)
+    findings = [(name, finding) for name, result in results.items() for finding in result.findings.values()]
+    _print(results)
+    for name, finding in findings:
+        _save(args.found, name, finding)
+    if args.report:
+        _report(args.report, results, seed=args.seed)
+    return 1 if findings else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     budget = parser.add_mutually_exclusive_group()
-    budget.add_argument("--seconds", type=float, help="seconds of the processor, for all targets together")
-    budget.add_argument("--cpu-minutes", type=float, default=24)
-    parser.add_argument("--target", action="append", metavar="NAME", help="only this one; may be repeated")
-    parser.add_argument("--jobs", type=int, default=1, help="processes at once")
-    parser.add_argument("--seed", type=int, default=randrange(10**6))
-    parser.add_argument("--found", type=Path, default=Path("fuzz-found"), help="where unhandled inputs are saved")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write what came of it as JSON")
-    parser.add_argument("--list", action="store_true", help="name the targets")
-    parser.add_argument("--again", type=Path, metavar="FILE", help="try an input that was saved")
+    budget.add_argument("--seconds", type=float, help="CPU time in seconds, for all targets together")
+    budget.add_argument("--cpu-minutes", type=float, default=24, help="CPU time in minutes (default 24)")
+    parser.add_argument("--target", action="append", metavar="NAME", help="run only this target; may be repeated")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes at once (default 1)")
+    parser.add_argument("--seed", type=int, default=randrange(10**6), help="seed of the random inputs")
+    parser.add_argument("--found", type=Path, default=Path("fuzz-found"), help="folder for unhandled inputs")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the results as JSON to this file")
+    parser.add_argument("--list", action="store_true", help="list the targets and what is expected of each")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="try a saved input again")
     return parser
 
 
-def _print(told: dict[str, Told]) -> None:
+def _print(results: dict[str, TargetResult]) -> None:
     print(f"\n{'target':26}{'inputs':>12}{'refused':>12}{'unhandled':>11}{'slowest':>10}")
-    for name, one in told.items():
-        print(f"{name:26}{one.inputs:12,}{one.refused:12,}{_unhandled(one):11,}{one.slowest:9.2f}s")
-    seconds = sum(one.seconds for one in told.values())
-    print(
-        f"{'in all':26}{sum(one.inputs for one in told.values()):12,}   in {seconds / 60:.1f} minutes of the processor"
-    )
+    for name, result in results.items():
+        unhandled = _count_unhandled(result)
+        print(f"{name:26}{result.inputs:12,}{result.refused:12,}{unhandled:11,}{result.slowest:9.2f}s")
+    seconds = sum(result.seconds for result in results.values())
+    print(f"{'total':26}{sum(result.inputs for result in results.values()):12,}   in {seconds / 60:.1f} CPU-minutes")
 
 
-def _unhandled(told: Told) -> int:
-    return sum(finding.times for finding in told.findings.values())
+def _count_unhandled(result: TargetResult) -> int:
+    return sum(finding.times for finding in result.findings.values())
 
 
-def _save(folder: Path, name: str, finding: Finding) -> None:
+def _save(folder: Path, name: str, finding: UnhandledInput) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    kind = "".join(letter if letter.isalnum() else "-" for letter in finding.what)
+    kind = "".join(letter if letter.isalnum() else "-" for letter in finding.kind)
     file = folder / f"{name}--{kind}.txt"
-    file.write_text(f"{name}\n{finding.shown}", errors="backslashreplace")
-    print(f"\n{name}: {finding.what}, {finding.times} times\n{finding.story}")
-    print(f"again: python -m tests.fuzz --again {file}")
+    file.write_text(f"{name}\n{finding.text}", errors="backslashreplace")
+    print(f"\n{name}: {finding.kind}, {finding.times} times\n{finding.details}")
+    print(f"to try it again: python -m tests.fuzz --replay {file}")
 
 
-def _again(file: Path) -> int:
+def _replay(file: Path) -> int:
     name, _, shown = file.read_text().partition("\n")
     target = target_named(name)
     try:
@@ -95,17 +94,17 @@ def _again(file: Path) -> int:
     return 0
 
 
-def _report(file: Path, told: dict[str, Told], *, seed: int) -> None:
-    minutes = sum(one.seconds for one in told.values()) / 60
+def _report(file: Path, results: dict[str, TargetResult], *, seed: int) -> None:
+    minutes = sum(result.seconds for result in results.values()) / 60
     figures = {
         "CPU-minutes": round(minutes, 1),
-        "targets": len(told),
-        "inputs": sum(one.inputs for one in told.values()),
-        "refused with a sentence": sum(one.refused for one in told.values()),
-        "unhandled": sum(map(_unhandled, told.values())),
-        "slowest input, seconds": round(max((one.slowest for one in told.values()), default=0.0), 2),
+        "targets": len(results),
+        "inputs": sum(result.inputs for result in results.values()),
+        "refused with an error message": sum(result.refused for result in results.values()),
+        "unhandled": sum(map(_count_unhandled, results.values())),
+        "slowest input, seconds": round(max((result.slowest for result in results.values()), default=0.0), 2),
     }
-    rows = [[name, one.inputs, one.refused, _unhandled(one)] for name, one in told.items()]
+    rows = [[name, result.inputs, result.refused, _count_unhandled(result)] for name, result in results.items()]
     report = {
         "title": "Hostile input: fuzzing",
         "command": f"python -m tests.fuzz --cpu-minutes {minutes:.0f} --seed {seed}",

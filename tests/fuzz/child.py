@@ -1,6 +1,6 @@
-"""One target in a process of its own: `python -m tests.fuzz.child NAME FOLDER --seconds S --number N`.
+"""Feed one target in a process: `python -m tests.fuzz.child NAME FOLDER --seconds S --number N`.
 
-It leaves `told.json` in the folder; one that dies leaves what it died of in `last`.
+The process writes `result.json` into the folder. If it dies, the file `last` has the input that it died of.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--number", type=int, default=0)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    feed(asked.name, asked.folder, seconds=asked.seconds, number=asked.number)
+    feed(args.name, args.folder, seconds=args.seconds, number=args.number)
 
 
 def feed(name: str, folder: Path, *, seconds: float, number: int) -> None:
-    """Feeds one target and tells what came of it."""
-    from tests.fuzz.drivers import by_coverage, by_shape, has_atheris, warm
-    from tests.fuzz.feeding import Feeder
+    """Feed one target and write its result."""
+    from tests.fuzz.drivers import feed_by_coverage, feed_by_shape, has_atheris, warm_up
+    from tests.fuzz.runner import Feeder
     from tests.fuzz.target import target_named
 
     with _instrumenting():
         target = target_named(name)
         feeder = Feeder(target, last=folder / "last")
-        warm(target, feeder)
+        warm_up(target, feeder)
 
-    def tell() -> None:
-        (folder / "told.json").write_bytes(msgspec.json.encode(feeder.told))
+    def write_result() -> None:
+        (folder / "result.json").write_bytes(msgspec.json.encode(feeder.result))
 
     if target.seeds and has_atheris():
         corpus = folder / "corpus"
         corpus.mkdir(exist_ok=True)
-        by_coverage(target, feeder, seconds=seconds, number=number, corpus=corpus, tell=tell)
-    by_shape(target, feeder, seconds=seconds, number=number)
-    tell()
+        feed_by_coverage(target, feeder, seconds=seconds, number=number, corpus=corpus, write_result=write_result)
+    feed_by_shape(target, feeder, seconds=seconds, number=number)
+    write_result()
 
 
 def _instrumenting() -> AbstractContextManager[object]:
-    """Has atheris see which lines of ours are reached, also in modules that are imported only when they are needed."""
+    """Let atheris record the coverage of holdfast, also of modules that are imported later."""
     if find_spec("atheris") is None:
         return nullcontext()
     import atheris

@@ -1,6 +1,6 @@
-"""The guard: an audit hook that sees files opened, programs started, connections made and code compiled.
+"""The guard: an audit hook that reports opened files, started programs, connections and compiled code.
 
-A hook cannot be taken away again, so it is there once for a process, and looks only while something is guarded.
+An audit hook cannot be removed, so a process has one guard, and the guard records events only inside `watching`.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ FORBIDDEN = (
     *("exec", "compile", "import", "code.", "marshal.", "pickle.", "ctypes.", "sys.settrace", "sys.setprofile"),
     *("subprocess.", "pty.", "socket.", "urllib.", "http.", "ftplib.", "smtplib.", "sqlite3.connect", "webbrowser."),
 )
-"""What reading a letter from a stranger never does. `object.` and `gc.` events are none of these."""
+"""Events that reading untrusted data must not cause."""
 
-AT_WORK = (
+FORBIDDEN_FOR_WORKERS = (
     *("open", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.startfile", "subprocess.", "pty.", "pickle."),
     *("socket.connect", "socket.getaddrinfo", "socket.gethostby", "socket.bind", "urllib.", "http.", "webbrowser."),
 )
-"""What working on a letter from a stranger never does, but for opening files that are the worker's own."""
+"""Events that a worker must not cause when it processes untrusted data, except opening its own files."""
 
 
-class Broken(Exception):
-    """Something was done that input must not bring about. Raised after all is over, so that nobody can catch it."""
+class ForbiddenAction(Exception):
+    """The input caused a forbidden event. Raised after the attempt, so that the code under test cannot catch it."""
 
 
 class Guard:
-    """Sees what a process does."""
+    """Records forbidden events of this process."""
 
     def __init__(self) -> None:
         self._watching = False
         self._seen: list[str] = []
-        sys.addaudithook(self._hear)
+        sys.addaudithook(self._on_event)
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._watching and event.startswith(FORBIDDEN):
-            self._watching = False  # wording it may itself open something
+            self._watching = False  # the repr of the arguments may cause events itself
             self._seen.append(f"{event} {arguments!r}"[:300])
             self._watching = True
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Raises Broken at the end of the block if anything forbidden was done in it."""
+        """Raise ForbiddenAction at the end of the block if it caused a forbidden event."""
         self._seen.clear()
         self._watching = True
         try:
@@ -52,4 +52,4 @@ class Guard:
         finally:
             self._watching = False
             if self._seen:
-                raise Broken("; ".join(self._seen))
+                raise ForbiddenAction("; ".join(self._seen))

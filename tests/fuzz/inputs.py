@@ -1,4 +1,4 @@
-"""Odd values that several families share, and a folder to put files into."""
+"""Strategies for unusual values that several targets share, and a scratch folder for files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-MEAN = (
+HOSTILE_TEXTS = (
     *("", " ", "\0", "a\0b", "\ud800", "\udcff.pdf", "\ufeff", "\u202e", "\r\n", "\x1b[31m", "../../etc/passwd", "/"),
     *("%00", "%", "%s", "{}", "{0.__class__}", "$(id)", "`id`", "'; drop table hf_document; --", '"', "\\", "*", "?"),
     *("[", "]", "[]a]", "[!", "[z-a]", "**", "-", "--", "-1", "#", ":", "://", "file:///etc/passwd", "nan", "inf"),
@@ -26,10 +26,12 @@ MEAN = (
         "a" * 5000,
     ),
 )
-"""Texts that have been trouble somewhere."""
+"""Texts that have caused errors in some program."""
 
-chars: SearchStrategy[str] = st.characters(exclude_categories=())  # surrogates, too
-texts: SearchStrategy[str] = st.one_of(st.sampled_from(MEAN), st.text(chars, max_size=40), st.text(max_size=12))
+chars: SearchStrategy[str] = st.characters(exclude_categories=())  # with surrogates
+texts: SearchStrategy[str] = st.one_of(
+    st.sampled_from(HOSTILE_TEXTS), st.text(chars, max_size=40), st.text(max_size=12)
+)
 names: SearchStrategy[str] = st.one_of(st.sampled_from(("a", "b", "read", "chunk", "embed")), texts)
 numbers = st.one_of(
     st.integers(-3, 3),
@@ -41,7 +43,7 @@ scalars = st.one_of(st.none(), st.booleans(), numbers, floats, texts)
 json = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4), max_leaves=12
 )
-"""What JSON can say, and numbers and texts that it cannot."""
+"""JSON values, and numbers and texts that JSON cannot represent."""
 anything = st.recursive(
     scalars | st.binary(max_size=8),
     lambda inner: (
@@ -52,11 +54,11 @@ anything = st.recursive(
     ),
     max_leaves=10,
 )
-"""What a program may hand over by mistake."""
+"""Python values that a program may pass by mistake."""
 
 
 def nested(depth: int) -> list[object]:
-    """Gives a list in a list, so deep."""
+    """Return nested lists of this depth."""
     value: list[object] = []
     for _ in range(depth):
         value = [value]
@@ -64,15 +66,15 @@ def nested(depth: int) -> list[object]:
 
 
 @cache
-def room() -> Path:
-    """Gives a folder that is gone when the process is, or with the folder for temporary files that it was told."""
-    made = Path(tempfile.mkdtemp(prefix="fuzz-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+def scratch_folder() -> Path:
+    """Return a folder for files of this process. It is deleted at exit."""
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
-def written(name: str, content: bytes) -> Path:
-    """Writes one file in the room, over the one before."""
-    path = room() / name
+def write_scratch_file(name: str, content: bytes) -> Path:
+    """Write a file into the scratch folder, over an earlier one of this name. Return its path."""
+    path = scratch_folder() / name
     path.write_bytes(content)
     return path

@@ -1,4 +1,4 @@
-"""Targets: what takes input from outside, and what may be expected of it whatever the input is."""
+"""Fuzz targets: functions that take input, and what is expected of each for any input."""
 
 from __future__ import annotations
 
@@ -19,14 +19,21 @@ from tests.fuzz import targets
 Attempt = TypeVar("Attempt", bound=Callable[[Any], object])
 
 OURS = (HoldfastError, Signal)
-"""What may be raised: each of them says in a sentence what is wrong."""
+"""The errors that every target may raise. Each has a message that says what is wrong."""
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """Something that takes input, and the sentence that holds for any.
+    """A function that takes input, and what is expected of it for any input.
 
-    `attempt` gives a value or raises one of `refusals`. `seeds` are whole inputs, of bytes, that are changed at will;
-    other targets have `inputs`, which makes values. A sealed one opens no file, connects to nothing and runs nothing.
+    Args:
+        name: The module and the name of the function.
+        expects: One sentence that is true for any input.
+        attempt: The function. It returns a value or raises one of `refusals`.
+        inputs: The strategy that makes inputs.
+        seeds: Valid inputs as bytes, which are mutated. Empty for targets that do not take bytes.
+        refusals: The errors that the function may raise.
+        sealed: True if the function must not open files, connect or run programs.
+        inputs_in_tests: How many inputs the tests feed.
     """
 
     name: str
@@ -36,8 +43,7 @@ class Target(Struct, frozen=True, kw_only=True):
     seeds: tuple[bytes, ...] = ()
     refusals: tuple[type[BaseException], ...] = OURS
     sealed: bool = False
-    moment: int = 60
-    """How many inputs the tests feed it."""
+    inputs_in_tests: int = 60
 
 
 _known: dict[str, Target] = {}
@@ -46,7 +52,7 @@ _known: dict[str, Target] = {}
 def takes(
     inputs: SearchStrategy[Any], expects: str, *, refusals: Sequence[type[BaseException]] = (), **more: Any
 ) -> Callable[[Attempt], Attempt]:
-    """Makes a target of a function that takes values."""
+    """Register a function that takes values as a target."""
 
     def register(attempt: Attempt) -> Attempt:
         return _register(attempt, expects=expects, inputs=inputs, refusals=(*OURS, *refusals), **more)
@@ -57,7 +63,7 @@ def takes(
 def takes_bytes(
     seeds: Sequence[bytes], expects: str, *, refusals: Sequence[type[BaseException]] = (), sealed: bool = False
 ) -> Callable[[Attempt], Attempt]:
-    """Makes a target of a function that takes bytes."""
+    """Register a function that takes bytes as a target."""
 
     def register(attempt: Attempt) -> Attempt:
         inputs = mutated(seeds)
@@ -68,7 +74,7 @@ def takes_bytes(
 
 
 def every_target() -> dict[str, Target]:
-    """Gives all targets by their names, but for families whose libraries are not there."""
+    """Return all targets by name, except those whose libraries are not installed."""
     for module in iter_modules(targets.__path__):
         with suppress(pytest.skip.Exception):
             import_module(f"{targets.__name__}.{module.name}")
@@ -76,19 +82,19 @@ def every_target() -> dict[str, Target]:
 
 
 def target_named(name: str) -> Target:
-    """Gives one target. Only its own module is imported: what others need may not be there."""
+    """Return one target. Only its own module is imported, because others may need libraries that are missing."""
     import_module(f"{targets.__name__}.{name.partition('.')[0]}")
     return _known[name]
 
 
-def _register(attempt: Attempt, **what: Any) -> Attempt:
+def _register(attempt: Attempt, **fields: Any) -> Attempt:
     name = f"{attempt.__module__.rpartition('.')[2]}.{attempt.__name__}"
-    _known[name] = Target(name=name, attempt=attempt, **what)
+    _known[name] = Target(name=name, attempt=attempt, **fields)
     return attempt
 
 
 def mutated(seeds: Sequence[bytes]) -> SearchStrategy[bytes]:
-    """Gives inputs that are nearly one of the seeds: with places cut, doubled, replaced, or numbers made extreme."""
+    """Return a strategy for mutated seeds: parts are deleted, repeated, inserted or overwritten."""
     return st.builds(_edited, st.sampled_from(list(seeds)), st.lists(_EDIT, max_size=6))
 
 
@@ -102,15 +108,15 @@ _EDIT = st.tuples(
 
 
 def _edited(seed: bytes, edits: Sequence[tuple[str, int, int, bytes]]) -> bytes:
-    for kind, place, length, some in edits:
+    for kind, place, length, data in edits:
         at = place % (len(seed) + 1)
         match kind:
             case "cut":
                 seed = seed[:at] + seed[at + length :]
             case "put":
-                seed = seed[:at] + some + seed[at:]
+                seed = seed[:at] + data + seed[at:]
             case "over":
-                seed = seed[:at] + some + seed[at + len(some) :]
+                seed = seed[:at] + data + seed[at + len(data) :]
             case "twice":
                 seed = seed[:at] + seed[at : at + length] * 3 + seed[at + length :]
             case "end":

@@ -1,4 +1,4 @@
-"""Every target, for a moment, always with the same inputs. `make fuzz` goes on with others."""
+"""Every target is fed a few inputs, always the same ones. `make fuzz` feeds more."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.drivers import some_by_shape, warm
-from tests.fuzz.feeding import Feeder
+from tests.fuzz.drivers import feed_some_by_shape, warm_up
+from tests.fuzz.runner import Feeder
 from tests.fuzz.target import every_target
 
 TARGETS = every_target()
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What targets write goes to where tests write."""
+def _temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let targets write into the folder of the tests."""
     before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.mktemp("fuzz"))
     yield
     tempfile.tempdir = before
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_whatever_comes_in_is_handled(name: str) -> None:
+def test_every_input_is_handled(name: str) -> None:
     target = TARGETS[name]
     feeder = Feeder(target)
-    warm(target, feeder)
-    for one in target.seeds:
-        feeder.feed(one)
-    some_by_shape(target, feeder, number=20261116, most=target.moment)
-    for finding in feeder.told.findings.values():
-        pytest.fail(f"{target.expects}\nBut not for {finding.shown[:2000]}\n{finding.story}")
-    assert feeder.told.inputs > 0
+    warm_up(target, feeder)
+    for data in target.seeds:
+        feeder.feed(data)
+    feed_some_by_shape(target, feeder, number=20261116, limit=target.inputs_in_tests)
+    for finding in feeder.result.findings.values():
+        pytest.fail(f"{target.expects}\nThis is not true for {finding.text[:2000]}\n{finding.details}")
+    assert feeder.result.inputs > 0
 
 
-def test_every_target_says_what_may_be_expected() -> None:
+def test_every_target_says_what_is_expected() -> None:
     assert len(TARGETS) > 50
     for target in TARGETS.values():
         assert target.expects.endswith(".")

@@ -1,4 +1,4 @@
-"""A fleet of workers in processes of their own, and a supervisor that replaces those that die."""
+"""A fleet of worker processes, and a thread that replaces workers that end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ PROGRAM = Path(__file__).parent / "program.py"
 
 
 class Fleet:
-    """So many workers, always. A thread of its own wakes sleepers: one may hold the lock for which everybody waits."""
+    """A constant number of worker processes.
+
+    A thread continues suspended workers: the caller may wait for a lock that a suspended worker holds.
+    """
 
     def __init__(
         self,
@@ -29,19 +32,20 @@ class Fleet:
         log: Path,
         *,
         program: str = str(PROGRAM),
-        by: Sequence[str] = ("-m", "holdfast.cli"),
+        by: Sequence[str] = ("-m", "holdfast"),
         environment: Mapping[str, str] | None = None,
         descriptors: int | None = None,
     ) -> None:
-        how = ["--store", url, "--lease", "2s", "--threads", "4"]
-        self._command = [sys.executable, *by, "work", program, *how]
+        options = ["--store", url, "--lease", "2s", "--threads", "4"]
+        self._command = [sys.executable, *by, "work", program, *options]
         self._environment = os.environ | (environment or {})
         self._descriptors = descriptors
         self._log = log.open("ab")
-        self._asleep: dict[subprocess.Popen[bytes], float] = {}
+        self._suspended: dict[subprocess.Popen[bytes], float] = {}
+        """Suspended workers, with the time at which they continue."""
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look_after, name="supervisor")
+        self._thread = threading.Thread(target=self._supervise, name="supervisor")
         self.replaced = 0
         self.ended_with: Counter[int] = Counter()
         self._workers = [self._start() for _ in range(workers)]
@@ -54,52 +58,52 @@ class Fleet:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that work now."""
+        """The pids of the present workers."""
         with self._lock:
             return [worker.pid for worker in self._workers]
 
     def kill(self, pid: int) -> None:
-        """SIGKILL for one that still works."""
+        """Send SIGKILL to a worker, if it still runs."""
         with self._lock:
             for worker in self._workers:
                 if worker.pid == pid:
                     worker.kill()
 
-    def kill_one(self, chance: Random) -> None:
-        """SIGKILL, at a moment that nobody chose."""
+    def kill_one(self, random: Random) -> None:
+        """Send SIGKILL to a random worker."""
         with self._lock:
-            chance.choice(self._workers).kill()
+            random.choice(self._workers).kill()
 
     def kill_all(self) -> None:
-        """SIGKILL for all at once, as when their machine is unplugged."""
+        """Send SIGKILL to all workers at once, as if their machine lost power."""
         with self._lock:
             for worker in self._workers:
                 worker.kill()
 
-    def stop_one(self, chance: Random, *, seconds: float) -> int:
-        """SIGSTOP, for longer than the lease or for less. Gives the process that sleeps."""
+    def suspend_one(self, random: Random, *, seconds: float) -> int:
+        """Send SIGSTOP to a random worker, and SIGCONT after some seconds. Return its pid."""
         with self._lock:
-            worker = chance.choice(self._workers)
-            self._asleep[worker] = time.monotonic() + seconds
+            worker = random.choice(self._workers)
+            self._suspended[worker] = time.monotonic() + seconds
             worker.send_signal(signal.SIGSTOP)
             return worker.pid
 
-    def _look_after(self) -> None:
+    def _supervise(self) -> None:
         while not self._over.wait(0.05):
             with self._lock:
-                self._wake(time.monotonic())
-                self._replace()
+                self._continue_suspended(time.monotonic())
+                self._replace_ended()
 
-    def _wake(self, now: float) -> None:
-        for worker in [worker for worker, until in self._asleep.items() if until <= now]:
-            del self._asleep[worker]
+    def _continue_suspended(self, now: float) -> None:
+        for worker in [worker for worker, until in self._suspended.items() if until <= now]:
+            del self._suspended[worker]
             worker.send_signal(signal.SIGCONT)
 
-    def _replace(self) -> None:
+    def _replace_ended(self) -> None:
         for place, worker in enumerate(self._workers):
             if (code := worker.poll()) is not None:
                 self.ended_with[code] += 1
-                self._asleep.pop(worker, None)
+                self._suspended.pop(worker, None)
                 self._workers[place] = self._start()
                 self.replaced += 1
 

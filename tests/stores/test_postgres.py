@@ -1,11 +1,11 @@
-"""What only the PostgreSQL store can get wrong: plans, HOT updates, poolers, errors and what the driver cannot say."""
+"""What only PostgreSQL can get wrong: query plans, HOT updates, poolers, errors, and values it cannot store."""
 
 from __future__ import annotations
 
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -29,16 +29,20 @@ from holdfast.core.errors import (
     StoreGone,
     StoreReadOnly,
 )
+from holdfast.core.future_times import CLOCK_TOLERANCE
 from holdfast.core.model import Claim, Failure, Item, NewDocument
 from holdfast.core.moves import ACCEPTED, Effect, Refused, Tx
 from holdfast.stores.postgres import PostgresStore, connection
-from holdfast.stores.postgres.arrays import bytes_, numbers, texts
-from holdfast.stores.postgres.base import SQL
-from holdfast.stores.postgres.stories import PAGE, WALK_ON
+from holdfast.stores.postgres.array_literals import bytes_, numbers, texts
+from holdfast.stores.postgres.dialect import SQL, PostgresDialect
+from holdfast.stores.postgres.store import NEWEST
+from holdfast.stores.sql.dialect import Rows
+from holdfast.stores.sql.documents import PAGE
+from holdfast.stores.sql.work import DUE, SUSPECT
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.conformance.base import PAPERS, Desk, after
-from holdfast.testing.postgres import Postgres
-from tests.support.pgbouncer import pgbouncer, program
+from holdfast.testing.conformance.base import PAPERS, StoreHarness, after
+from tests.support.pgbouncer import find_pgbouncer, pgbouncer
+from tests.support.postgres import Postgres
 
 SECOND = timedelta(seconds=1)
 
@@ -56,12 +60,12 @@ def store(postgres_url: str) -> Iterator[PostgresStore]:
 
 
 @pytest.fixture
-def desk(store: PostgresStore, clock: ManualClock) -> Desk:
-    return Desk(store, clock)
+def harness(store: PostgresStore, clock: ManualClock) -> StoreHarness:
+    return StoreHarness(store, clock)
 
 
 def ask(url: str, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    """Asks the database by a connection of our own."""
+    """Run a statement on a connection of our own."""
     with psycopg.connect(url, autocommit=True) as db:
         cursor = db.execute(sql, parameters)
         return cursor.fetchall() if cursor.description else []
@@ -77,7 +81,7 @@ def db(postgres_server: Postgres) -> Iterator[Any]:
 
 
 def given_back(db: Any, kind: str, literal: str | None, count: int) -> list[Any]:
-    """Reads a column the way our statements do: beside another one, whose length says how many rows there are."""
+    """Read a column as our statements do: beside another one, whose length is the number of rows."""
     rows = f"select x from unnest(%s::int[], %s::{kind}[]) with ordinality as t(n, x, place) order by place"
     return [row[0] for row in db.execute(rows, (list(range(count)), literal)).fetchall()]
 
@@ -105,7 +109,7 @@ def test_a_column_of_bytes_comes_back_as_it_was(db: Any, column: list[bytes | No
 
 
 @pytest.mark.parametrize("column", [["\0"], ["a", "b\0c"], ["a\0", None]])
-def test_a_text_with_nul_is_refused_and_not_taken_for_two(column: list[str | None]) -> None:
+def test_a_text_with_nul_is_refused_and_not_read_as_two(column: list[str | None]) -> None:
     with pytest.raises(psycopg.DataError, match="NUL"):
         texts(column)
 
@@ -114,11 +118,11 @@ def test_a_text_with_nul_is_refused_and_not_taken_for_two(column: list[str | Non
 
 
 @pytest.fixture(scope="module")
-def crowd(postgres_server: Postgres) -> Iterator[Desk]:
-    """250,000 documents: most of them done, 20,000 waiting, 2,000 in hand. The database has no statistics of them."""
+def crowd(postgres_server: Postgres) -> Iterator[StoreHarness]:
+    """250,000 documents: most of them done, 20,000 waiting, 2,000 running. The database has no statistics of them."""
     store = PostgresStore(postgres_server.create_database("crowd"))
-    desk = Desk(store, ManualClock())
-    desk.submit("first")
+    harness = StoreHarness(store, ManualClock())
+    harness.submit("first")
     ask(store.url, "alter table hf_document set (autovacuum_enabled = off)")
     ask(store.url, "alter table hf_document disable trigger all")  # its references are looked at one by one
     ask(
@@ -133,14 +137,14 @@ def crowd(postgres_server: Postgres) -> Iterator[Desk]:
                case when n % 125 between 1 and 10 then now() end, now(), now(), now()
           from hf_document, generate_series(1, 250000) as n
         """.replace("% 125", "%% 125"),
-        desk.worker.id,
+        harness.worker.id,
     )
-    yield desk
+    yield harness
     store.close()
 
 
 @pytest.fixture(scope="module", params=["without statistics", "with statistics", "statistics of a quiet hour"])
-def statistics(request: pytest.FixtureRequest, crowd: Desk) -> str:
+def statistics(request: pytest.FixtureRequest, crowd: StoreHarness) -> str:
     if request.param == "with statistics":
         ask(crowd.store.url, "analyze")
     if request.param == "statistics of a quiet hour":  # when no worker held anything
@@ -154,88 +158,141 @@ def statistics(request: pytest.FixtureRequest, crowd: Desk) -> str:
     return str(request.param)
 
 
-def plan_of(desk: Desk, query: str, asked: dict[str, Any]) -> str:
-    assert isinstance(desk.store, PostgresStore)
-    rows = desk.store._db.reading(lambda db: db.execute(f"explain {SQL[query]}", asked).fetchall())
+def plan_of(harness: StoreHarness, query: str, asked: dict[str, Any], kind: Sequence[str] = DUE) -> str:
+    assert isinstance(harness.store, PostgresStore)
+    statement = SQL[query].with_conditions(kind)
+    rows = harness.store._db.reading(lambda db: db.execute(f"explain {statement}", asked).fetchall())
     return "\n".join(re.sub(r"\{[^}]{80,}\}", "{...}", row[0]) for row in rows)
 
 
-def asked_of(query: str, desk: Desk) -> dict[str, Any]:
-    """What is asked in a group of 500."""
-    held = [row[0] for row in ask(desk.store.url, "select id from hf_document where state = 'running' limit 500")]
-    many, plan = numbers(held), desk.plan
-    place = {"ids": many, "generations": numbers([0] * 500), "fences": numbers([1] * 500)}
-    step_ids = numbers([*plan.step_ids.values()])
+def asked_of(query: str, harness: StoreHarness) -> dict[str, Any]:
+    """Return the parameters of a statement for a group of 500."""
+    held = [row[0] for row in ask(harness.store.url, "select id from hf_document where state = 'running' limit 500")]
+    plan, ids = harness.plan, {"ids": held}
+    ones, zeros, empty = [1] * 500, [0] * 500, [""] * 500
+    guards = ids | {"generations": zeros, "fences": ones, "moves": zeros}
+    before = {"before_ids": [plan.first] * 500, "cursors_before": None}
+    pipeline, step_ids = {"pipeline_id": plan.pipeline_id}, {"step_ids": [*plan.step_ids.values()]}
     asked: dict[str, dict[str, Any]] = {
-        "move": place
-        | {"moves": numbers([0] * 500), "step_ids": numbers([plan.step_ids["chunk"]] * 500)}
-        | {"cursors": None, "timeouts": None, "states": None, "reasons": None, "stalled": None}
-        | {"item_ids": many, "item_step_ids": numbers([plan.first] * 500), "positions": numbers([0] * 500)}
-        | {"items": numbers([1] * 500)}
-        | {"values": texts(["{}"] * 500), "datas": None, "blob_hashes": None},
-        "moved": place | {"moves": numbers([0] * 500)},
-        "claim": {"worker_id": desk.worker.id, "plan_id": plan.plan_id, "pipeline_id": plan.pipeline_id}
-        | {"timeouts": "{}", "step_ids": step_ids, "batch": None, "limit": 500},
-        "orphans": {"pipeline_id": plan.pipeline_id, "gone": "{}"},
-        "reclaim": {"ids": many, "fences": numbers([1] * 500), "states": texts(["waiting"] * 500)}
-        | {"delays": numbers([0] * 500), "reasons": texts([""] * 500), "errors": texts([""] * 500)}
-        | {"attempts": numbers([0] * 500), "crashes": numbers([0] * 500)},
-        "give_back": place
-        | {"states": texts(["waiting"] * 500), "untils": None, "delays": numbers([0] * 500)}
-        | {"reasons": texts([""] * 500), "errors": texts([""] * 500)}
-        | {"refunds": numbers([0] * 500), "crashed": numbers([0] * 500)},
-        "let_go": {"id": desk.worker.id, "keeping": many},
-        "find_keys": {"batch_id": 1, "keys": texts([f"key {n}" for n in range(500)])},
-        "find": {"key": "key 7"},
-        "wake": {"pipeline_id": plan.pipeline_id, "bodies": numbers([plan.first]), "limit": 2000},
-        "undecided": {"pipeline_id": plan.pipeline_id, "step_id": plan.first, "limit": 500},
-        "lost": place,
-        "hold_pipelines": place,
-        "hold_batches": place,
-        "deciding": place | {"states": texts(["waiting", "running"])},
-        "write_decisions": place | {"verb": "pause", "who": "cat", "detail": "{}"},
-        "write_rewinds": place | {"who": "cat", "to": "extract", "reason": "why", "state": "waiting"},
-        "pause": place | {"until": None, "reason": "why"},
-        "redrive": place | {"every": timedelta(0), "after": timedelta(0)},
-        "rewind_to": place
-        | {"state": "waiting", "parked": "", "plan_id": None, "step_id": plan.first}
+        "move": guards
+        | before
+        | {"step_ids": [plan.step_ids["chunk"]] * 500}
+        | {"cursors": None, "timeouts": None, "states": None, "reasons": None, "codes": None, "stalled": None}
+        | {"effects": None, "extents": None}
+        | {"item_ids": held, "item_step_ids": [plan.first] * 500, "positions": zeros, "items": ones}
+        | {"values": ["{}"] * 500, "datas": None, "blob_hashes": None},
+        "moved_documents": guards,
+        "claim": pipeline
+        | step_ids
+        | {"worker_id": harness.worker.id, "plan_id": plan.plan_id, "timeouts": "{}", "batch": None, "limit": 500},
+        "orphans_to_reclaim": pipeline | {"gone": []},
+        "reclaim": {
+            "orphans": Rows(
+                id=held,
+                fence=ones,
+                state=["waiting"] * 500,
+                delay=[timedelta(0)] * 500,
+                at_once=ones,
+                reason=empty,
+                code=empty,
+                error=empty,
+                attempts=zeros,
+                crashes=zeros,
+                losses=zeros,
+                recoverable=[None] * 500,
+            )
+        },
+        "release": {
+            "endings": Rows(
+                id=held,
+                generation=zeros,
+                fence=ones,
+                state=["waiting"] * 500,
+                until=[None] * 500,
+                delay=[timedelta(0)] * 500,
+                at_once=ones,
+                reason=empty,
+                code=empty,
+                error=empty,
+                refund=zeros,
+                crashed=zeros,
+                lost=zeros,
+                deferred=zeros,
+                interrupted=zeros,
+                recoverable=[None] * 500,
+            )
+        },
+        "release_unknown": {"id": harness.worker.id, "keeping": held},
+        "known_documents": {"batch_id": 1, "keys": [f"key {n}" for n in range(500)]},
+        "find_documents": {"key": "key 7"},
+        "wake": pipeline | {"bodies": [plan.first], "limit": 2000},
+        "overdue_at_gate": pipeline | {"step_id": plan.first, "limit": 500},
+        "lost_claims": {"claims": Rows(id=held, fence=ones)},
+        "lock_pipelines": ids,
+        "lock_batches": ids,
+        "lock_documents": ids | {"states": ["waiting", "running"]},
+        "journal_decisions": ids | {"verb": "pause", "who": "cat", "detail": "{}", "code": ""},
+        "journal_rewinds": ids | {"who": "cat", "to": "extract", "reason": "why", "code": "", "then": "wait"},
+        "write_journal": {
+            "lines": Rows(id=held, verb=["wake"] * 500, who=empty, detail=["{}"] * 500, code=empty),
+        },
+        "pause": ids | {"until": None, "reason": "why"},
+        "redrive": {"dead": Rows(id=held, nth=zeros), "every": timedelta(0), "after": timedelta(0)},
+        "rename": {"documents": Rows(id=held, key=empty, payload=["{}"] * 500, fingerprint=empty)},
+        "rewind_to": ids
+        | {"then": "wait", "reason": "why", "code": "", "plan_id": None, "step_id": plan.first}
         | {"reuses": "{}", "serves": None},
-        "drop_items": place,
-        "drop_asides": place,
-        "suspects_due": {"pipeline_id": plan.pipeline_id, "step_ids": step_ids, "batch": None},
+        "delete_old_items": ids,
+        "delete_old_failed_items": ids,
+        "suspects_due": pipeline | step_ids | {"batch": None},
+        "waiting_priorities": pipeline,
+        "count_future_times": pipeline | {"priorities": [0, 1], "tolerance": CLOCK_TOLERANCE},
+        "future_waits": pipeline | {"priority": 0, "limit": 2000, "tolerance": CLOCK_TOLERANCE},
+        "future_running": pipeline | {"tolerance": CLOCK_TOLERANCE},
+        "restart_waits": ids,
+        "reset_running": ids | {"timeouts": Rows(step_id=[plan.first], timeout=[CLOCK_TOLERANCE])},
     }
-    return {"now": None} | asked[query]
+    return PostgresDialect().encode({"now": None} | asked[query])
 
 
 @pytest.mark.parametrize(
     "query",
     [
-        *("move", "moved", "claim", "orphans", "reclaim", "give_back", "let_go"),
-        *("find_keys", "find", "wake", "suspects_due", "undecided", "lost", "drop_items", "drop_asides"),
-        *(
-            "hold_pipelines",
-            "hold_batches",
-            "deciding",
-            "write_decisions",
-            "write_rewinds",
-            "pause",
-            "redrive",
-            "rewind_to",
-        ),
+        *("move", "moved_documents", "claim", "orphans_to_reclaim", "reclaim", "release", "release_unknown"),
+        *("known_documents", "find_documents", "wake", "suspects_due", "overdue_at_gate", "lost_claims"),
+        *("delete_old_items", "delete_old_failed_items", "lock_pipelines", "lock_batches", "lock_documents"),
+        *("journal_decisions", "journal_rewinds", "write_journal", "pause", "redrive", "rename", "rewind_to"),
+        *("waiting_priorities", "count_future_times", "future_running", "restart_waits", "reset_running"),
     ],
 )
 @pytest.mark.usefixtures("statistics")
-def test_no_statement_reads_the_whole_table_of_documents(crowd: Desk, query: str) -> None:
+def test_no_statement_reads_the_whole_table_of_documents(crowd: StoreHarness, query: str) -> None:
     plan = plan_of(crowd, query, asked_of(query, crowd))
     assert "Seq Scan on hf_document" not in plan, plan
 
 
-@pytest.mark.parametrize("query", ["standings", "select", "count"])
+@pytest.mark.parametrize(("kind", "index"), [("waiting", "hf_document_waiting"), ("paused", "hf_document_paused")])
 @pytest.mark.usefixtures("statistics")
-def test_dead_letters_are_found_by_their_index(crowd: Desk, query: str) -> None:
+def test_waits_that_are_too_long_are_found_by_the_index_of_due_times(
+    crowd: StoreHarness, kind: str, index: str
+) -> None:
+    plan = plan_of(crowd, "future_waits", asked_of("future_waits", crowd), [kind])
+    assert index in plan, plan
+    assert "Sort" not in plan.replace("Incremental Sort", "").replace("Sort Key", ""), plan
+
+
+@pytest.mark.parametrize("query", ["suspects_due", "claim"])
+@pytest.mark.usefixtures("statistics")
+def test_suspects_are_found_by_their_index(crowd: StoreHarness, query: str) -> None:
+    assert "hf_document_suspect" in plan_of(crowd, query, asked_of(query, crowd), SUSPECT)
+
+
+@pytest.mark.parametrize("query", ["documents", "select_documents", "count_documents"])
+@pytest.mark.usefixtures("statistics")
+def test_dead_letters_are_found_by_their_index(crowd: StoreHarness, query: str) -> None:
     asked = {"pipeline": "papers", "after": 0, "limit": 500}
     assert isinstance(crowd.store, PostgresStore)
-    question = SQL[query].asking(["dead"])
+    question = SQL[query].with_conditions(["dead"])
     rows = crowd.store._db.reading(lambda db: db.execute(f"explain {question}", asked).fetchall())
     plan = "\n".join(row[0] for row in rows)
     assert "hf_document_dead" in plan, plan
@@ -243,49 +300,49 @@ def test_dead_letters_are_found_by_their_index(crowd: Desk, query: str) -> None:
 
 @pytest.mark.parametrize("names", [["state"], ["batch"], ["batch", "state"], ["waiting"], []])
 @pytest.mark.usefixtures("statistics")
-def test_a_slice_is_found_by_walking_on_without_a_sort(crowd: Desk, names: list[str]) -> None:
+def test_a_slice_is_found_by_walking_on_without_a_sort(crowd: StoreHarness, names: list[str]) -> None:
     asked = {"pipeline": "papers", "after": 100_000, "limit": 2000, "state": "done", "batch": "march"}
     assert isinstance(crowd.store, PostgresStore)
-    question = f"explain {SQL['select'].asking(names)}"
+    question = f"explain {SQL['select_documents'].with_conditions(names)}"
     rows = crowd.store._db.reading_one_moment(
-        lambda db: (db.execute(WALK_ON), db.execute(question, asked).fetchall())[1]
+        lambda db: (db.execute(SQL["walk_by_id"]), db.execute(question, asked).fetchall())[1]
     )
     plan = "\n".join(row[0] for row in rows)
     assert "Sort" not in plan, plan
 
 
-@pytest.mark.parametrize("query", ["move", "moved", "reclaim", "give_back", "lost", "redrive"])
+@pytest.mark.parametrize("query", ["move", "moved_documents", "reclaim", "release", "lost_claims", "redrive", "rename"])
 @pytest.mark.usefixtures("statistics")
-def test_no_statement_compares_every_document_of_a_group_with_every_other(crowd: Desk, query: str) -> None:
+def test_no_statement_compares_every_document_of_a_group_with_every_other(crowd: StoreHarness, query: str) -> None:
     plan = plan_of(crowd, query, asked_of(query, crowd))
     assert not re.search(r"Join Filter: .*\.id = ", plan), plan
 
 
-def test_moves_that_go_on_touch_no_index(desk: Desk, postgres_url: str) -> None:
-    desk.submit(*(f"key {n}" for n in range(500)))
-    claims = desk.claim(limit=500)
-    before = updates(desk, postgres_url)
+def test_moves_that_go_on_change_no_index(harness: StoreHarness, postgres_url: str) -> None:
+    harness.submit(*(f"key {n}" for n in range(500)))
+    claims = harness.claim(limit=500)
+    before = updates(harness, postgres_url)
     for cursor in range(10):
-        moves = [desk.within(claim, cursor, items=[Item("extract", cursor, "{}")]) for claim in claims]
-        assert desk.commit(*moves) == [ACCEPTED] * 500
+        moves = [harness.within(claim, cursor, items=[Item("extract", cursor, "{}")]) for claim in claims]
+        assert harness.commit(*moves) == [ACCEPTED] * 500
         claims = [after(claim, move) for claim, move in zip(claims, moves, strict=True)]
-    made, hot = (now - then for now, then in zip(updates(desk, postgres_url), before, strict=True))
+    made, hot = (now - then for now, then in zip(updates(harness, postgres_url), before, strict=True))
     assert made == 5000
     assert hot >= 4950  # a few rows outgrow their page when they are claimed, and settle in the next
 
 
-def updates(desk: Desk, url: str) -> tuple[int, int]:
-    """All updates of documents, and those that touched no index."""
-    assert isinstance(desk.store, PostgresStore)
-    desk.store._db.reading(lambda db: db.execute("select pg_stat_force_next_flush()").fetchall())
-    desk.store.pipelines()
+def updates(harness: StoreHarness, url: str) -> tuple[int, int]:
+    """Return the number of updates of documents, and of those that changed no index."""
+    assert isinstance(harness.store, PostgresStore)
+    harness.store._db.reading(lambda db: db.execute("select pg_stat_force_next_flush()").fetchall())
+    harness.store.pipelines()
     (counts,) = ask(url, "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = 'hf_document'")
     return counts[0], counts[1]
 
 
-def test_a_group_without_effects_is_one_statement(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.submit("a", "b", "c")
-    moves = [desk.forward(claim, items=[Item("extract", 0, "{}")]) for claim in desk.claim()]
+def test_a_group_without_effects_is_one_statement(harness: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.submit("a", "b", "c")
+    moves = [harness.forward(claim, items=[Item("extract", 0, "{}")]) for claim in harness.claim()]
     said: list[str] = []
     execute = psycopg.Connection.execute
 
@@ -294,7 +351,7 @@ def test_a_group_without_effects_is_one_statement(desk: Desk, monkeypatch: pytes
         return execute(db, query, *asked, **more)
 
     monkeypatch.setattr(psycopg.Connection, "execute", overheard)
-    assert desk.commit(*moves) == [ACCEPTED] * 3
+    assert harness.commit(*moves) == [ACCEPTED] * 3
     assert said == [SQL["move"]]
 
 
@@ -302,17 +359,17 @@ def test_a_group_without_effects_is_one_statement(desk: Desk, monkeypatch: pytes
 
 
 @pytest.fixture
-def pooled(postgres_server: Postgres, postgres_url: str) -> Iterator[Desk]:
-    """A store behind a pgbouncer that has two sessions for everybody."""
-    if program() is None:
+def pooled(postgres_server: Postgres, postgres_url: str) -> Iterator[StoreHarness]:
+    """A store behind a pgbouncer with two sessions."""
+    if find_pgbouncer() is None:
         pytest.skip("there is no pgbouncer on this machine")
     with pgbouncer(postgres_server) as port:
         store = PostgresStore(postgres_url.replace(str(postgres_server.port), str(port)))
-        yield Desk(store, ManualClock())
+        yield StoreHarness(store, ManualClock())
         store.close()
 
 
-def test_everything_works_behind_a_pooler_of_transactions(pooled: Desk, postgres_url: str) -> None:
+def test_everything_works_behind_a_pooler_of_transactions(pooled: StoreHarness, postgres_url: str) -> None:
     pooled.submit(*(f"key {n}" for n in range(40)))
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: work_alone(pooled, f"worker {n}"), range(4)))
@@ -320,8 +377,8 @@ def test_everything_works_behind_a_pooler_of_transactions(pooled: Desk, postgres
     assert ask(postgres_url, "select count(*) from rows_of_ours") == [(40,)]
 
 
-def test_a_pooler_that_loses_its_sessions_is_survived(pooled: Desk, postgres_url: str) -> None:
-    claim = pooled.take_in()
+def test_a_store_survives_a_pooler_that_loses_its_sessions(pooled: StoreHarness, postgres_url: str) -> None:
+    claim = pooled.submit_and_claim()
     sessions = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
 
     def lose_all(tx: Tx) -> None:
@@ -337,18 +394,18 @@ def test_a_pooler_that_loses_its_sessions_is_survived(pooled: Desk, postgres_url
     assert pooled.balance().done == 1
 
 
-def work_alone(desk: Desk, name: str) -> None:
-    worker = desk.enlist(name)
-    desk.store.beat(worker)
-    while claims := desk.claim(limit=7, worker=worker):
+def work_alone(harness: StoreHarness, name: str) -> None:
+    worker = harness.register_worker(name)
+    harness.store.heartbeat(worker)
+    while claims := harness.claim(limit=7, worker=worker):
         for step in ("extract", "chunk", "embed"):
             effect = writes_a_row if step == "embed" else None
-            moves = [desk.forward(claim, items=[Item(step, 0, '{"n": 1}')], effect=effect) for claim in claims]
-            assert desk.commit(*moves) == [ACCEPTED] * len(moves)
+            moves = [harness.forward(claim, items=[Item(step, 0, '{"n": 1}')], effect=effect) for claim in claims]
+            assert harness.commit(*moves) == [ACCEPTED] * len(moves)
             claims = [after(claim, move) for claim, move in zip(claims, moves, strict=True)]
-        desk.balance()
-        assert list(desk.store.items(claims[0].document_id))
-    desk.store.retire(worker)
+        harness.balance()
+        assert list(harness.store.items(claims[0].document_id))
+    harness.store.retire_worker(worker)
 
 
 def writes_a_row(tx: Tx) -> None:
@@ -360,7 +417,7 @@ def writes_a_row(tx: Tx) -> None:
 # Effects
 
 
-def test_the_transaction_speaks_postgresql(desk: Desk) -> None:
+def test_the_transaction_speaks_postgresql(harness: StoreHarness) -> None:
     seen: list[Any] = []
 
     def effect(tx: Tx) -> None:
@@ -368,7 +425,7 @@ def test_the_transaction_speaks_postgresql(desk: Desk) -> None:
         tx.executemany("insert into mine values (%s, %s)", [(n, "word") for n in range(5)])
         seen.append((tx.dialect, tx.execute("select count(*) from mine where word like 'w%'").fetchone()))
 
-    assert desk.commit(desk.forward(desk.take_in(), effect=effect)) == [ACCEPTED]
+    assert harness.commit(harness.forward(harness.submit_and_claim(), effect=effect)) == [ACCEPTED]
     assert seen == [("postgresql", (5,))]
 
 
@@ -386,27 +443,23 @@ def ends_it_slyly(tx: Tx) -> None:
 
 
 @pytest.mark.parametrize("effect", [passes_over_an_error, ends_the_transaction])
-def test_an_effect_that_breaks_the_transaction_is_refused_and_the_others_commit(desk: Desk, effect: Effect) -> None:
-    desk.submit("a", "b", "c")
-    first, bad, last = (desk.forward(claim) for claim in desk.claim())
-    bad = desk.forward(bad.claim, effect=effect)
-    answers = desk.commit(first, bad, last)
+def test_an_effect_that_breaks_the_transaction_is_refused_and_the_others_commit(
+    harness: StoreHarness, effect: Effect
+) -> None:
+    harness.submit("a", "b", "c")
+    first, bad, last = (harness.forward(claim) for claim in harness.claim())
+    bad = harness.forward(bad.claim, effect=effect)
+    answers = harness.commit(first, bad, last)
     assert answers[0] == answers[2] == ACCEPTED
     assert isinstance(answers[1], Refused)
     assert isinstance(answers[1].error, BodyError)
-    assert desk.standing("b").checkpoint.step == "extract"
+    assert harness.document("b").checkpoint.step == "extract"
 
 
-def test_an_effect_that_ended_the_transaction_behind_our_back_is_noticed(desk: Desk) -> None:
-    (answer,) = desk.commit(desk.forward(desk.take_in(), effect=ends_it_slyly))
+def test_an_effect_that_ends_the_transaction_is_noticed(harness: StoreHarness) -> None:
+    (answer,) = harness.commit(harness.forward(harness.submit_and_claim(), effect=ends_it_slyly))
     assert isinstance(answer, Refused)
     assert "leave commit and rollback alone" in str(answer.error)
-
-
-def test_an_effect_that_writes_through_the_store_is_told_to_use_its_transaction(desk: Desk) -> None:
-    (answer,) = desk.commit(desk.forward(desk.take_in(), effect=lambda _: desk.submit("more") and None))
-    assert isinstance(answer, Refused)
-    assert "writes through the tx" in str(answer.error)
 
 
 STORE_LIKE = {
@@ -418,8 +471,8 @@ STORE_LIKE = {
 
 
 @pytest.mark.parametrize("trouble", STORE_LIKE)
-def test_the_trouble_of_another_database_in_an_effect_is_that_documents_error(
-    desk: Desk, postgres_server: Postgres, trouble: str
+def test_an_error_of_another_database_in_an_effect_is_the_error_of_that_document(
+    harness: StoreHarness, postgres_server: Postgres, trouble: str
 ) -> None:
     error, calls = STORE_LIKE[trouble], []
 
@@ -427,37 +480,39 @@ def test_the_trouble_of_another_database_in_an_effect_is_that_documents_error(
         calls.append(trouble)
         ask(postgres_server.dsn, f"do $$ begin raise '{trouble}' using errcode = '{error.sqlstate}'; end $$")
 
-    desk.submit("a", "b", "c")
-    first, second, third = desk.claim()
-    answers = desk.commit(desk.forward(first), desk.forward(second, effect=effect), desk.forward(third))
+    harness.submit("a", "b", "c")
+    first, second, third = harness.claim()
+    answers = harness.commit(harness.forward(first), harness.forward(second, effect=effect), harness.forward(third))
     assert answers[0] == answers[2] == ACCEPTED
     assert isinstance(answers[1], Refused)
     assert isinstance(answers[1].error, error)
     assert len(calls) == 2  # with the others, and alone
 
 
-def test_the_trouble_of_another_database_is_told_as_it_is_in_a_transaction_of_ones_own(
-    desk: Desk, postgres_server: Postgres
+def test_an_error_of_another_database_in_a_transaction_of_the_caller_is_not_changed(
+    harness: StoreHarness, postgres_server: Postgres
 ) -> None:
-    with pytest.raises(psycopg.errors.SerializationFailure), desk.store.transaction():
+    with pytest.raises(psycopg.errors.SerializationFailure), harness.store.transaction():
         ask(postgres_server.dsn, "do $$ begin raise 'elsewhere' using errcode = '40001'; end $$")
 
 
 @pytest.mark.parametrize("effect", ["execute", "executemany"])
-def test_an_effect_that_finds_the_disk_full_stops_the_commit_not_the_document(desk: Desk, effect: str) -> None:
+def test_an_effect_that_finds_the_disk_full_stops_the_commit_not_the_document(
+    harness: StoreHarness, effect: str
+) -> None:
     full = "do $$ begin raise 'could not extend file' using errcode = 'disk_full'; end $$"
     run = {"execute": lambda tx: tx.execute(full), "executemany": lambda tx: tx.executemany(full, [()])}
-    claim = desk.take_in()
+    claim = harness.submit_and_claim()
     with pytest.raises(StoreFull, match="Make room"):
-        desk.commit(desk.forward(claim, effect=run[effect]))
-    desk.advance(claim)
+        harness.commit(harness.forward(claim, effect=run[effect]))
+    harness.advance(claim)
 
 
 @pytest.fixture
-def impatient(postgres_url: str, clock: ManualClock) -> Iterator[Desk]:
-    """A desk whose server ends transactions that are idle for half a second."""
+def impatient(postgres_url: str, clock: ManualClock) -> Iterator[StoreHarness]:
+    """A harness whose server ends transactions that are idle for half a second."""
     store = PostgresStore(f"{postgres_url}?options=-c%20idle_in_transaction_session_timeout%3D500ms")
-    yield Desk(store, clock)
+    yield StoreHarness(store, clock)
     store.close()
 
 
@@ -477,7 +532,9 @@ def dawdles_and_makes_little_of_it(tx: Tx) -> None:
 
 
 @pytest.mark.parametrize("effect", [dawdles, dawdles_and_writes, dawdles_and_makes_little_of_it])
-def test_an_effect_that_the_server_does_not_wait_for_fails_its_document_alone(impatient: Desk, effect: Effect) -> None:
+def test_an_effect_that_the_server_does_not_wait_for_fails_its_document_alone(
+    impatient: StoreHarness, effect: Effect
+) -> None:
     impatient.submit("a", "b", "c")
     first, slow, last = impatient.claim()
     answers = impatient.commit(
@@ -494,13 +551,13 @@ def test_an_effect_that_the_server_does_not_wait_for_fails_its_document_alone(im
     impatient.advance(slow)
 
 
-def test_effects_that_only_together_are_too_slow_all_commit(impatient: Desk) -> None:
+def test_effects_that_only_together_are_too_slow_all_commit(impatient: StoreHarness) -> None:
     impatient.submit(*"abcdefg")
     moves = [impatient.forward(claim, effect=lambda _: sleep(0.2)) for claim in impatient.claim()]
     assert impatient.commit(*moves) == [ACCEPTED] * 7
 
 
-def test_a_worker_goes_on_when_the_server_did_not_wait_for_an_effect(impatient: Desk) -> None:
+def test_a_worker_goes_on_when_the_server_did_not_wait_for_an_effect(impatient: StoreHarness) -> None:
     pipeline = holdfast.Pipeline("slow")
 
     @pipeline.step(retry=holdfast.Retry(attempts=1))
@@ -515,28 +572,28 @@ def test_a_worker_goes_on_when_the_server_did_not_wait_for_an_effect(impatient: 
     holdfast.submit(pipeline, impatient.store, batch="march", documents=[(key, None) for key in "abc"])
     report = holdfast.drain(pipeline, impatient.store)
     assert (report.done, report.dead) == (2, 1)
-    assert "Effects must be short" in impatient.store.standing("slow", "march", "b").reason
+    assert "Effects must be short" in impatient.store.document("slow", "march", "b").reason
 
 
-def test_a_constraint_that_is_looked_at_last_refuses_the_one_document_that_broke_it(desk: Desk) -> None:
-    with desk.store.transaction() as tx:
+def test_a_deferred_constraint_refuses_only_the_document_that_broke_it(harness: StoreHarness) -> None:
+    with harness.store.transaction() as tx:
         tx.execute("create table mine (word text unique deferrable initially deferred)")
-    desk.submit("a", "b", "c", "d")
+    harness.submit("a", "b", "c", "d")
     words = {"a": "one", "b": "two", "c": "one", "d": "four"}
 
     def effect(word: str) -> Effect:
         return lambda tx: tx.execute("insert into mine values (%s)", (word,)) and None
 
-    answers = desk.commit(*(desk.forward(claim, effect=effect(words[claim.key])) for claim in desk.claim()))
+    answers = harness.commit(*(harness.forward(claim, effect=effect(words[claim.key])) for claim in harness.claim()))
     assert [answer == ACCEPTED for answer in answers] == [True, True, False, True]
-    assert desk.standing("c").checkpoint.step == "extract"
+    assert harness.document("c").checkpoint.step == "extract"
 
 
-def test_two_groups_that_stand_in_each_others_way_both_commit(desk: Desk, postgres_url: str) -> None:
-    with desk.store.transaction() as tx:
+def test_two_groups_that_deadlock_both_commit(harness: StoreHarness, postgres_url: str) -> None:
+    with harness.store.transaction() as tx:
         tx.execute("create table mine (id int primary key, n int default 0)")
         tx.execute("insert into mine values (1), (2)")
-    desk.submit("a", "b")
+    harness.submit("a", "b")
     met = threading.Barrier(2)
 
     def effect(first: int, second: int) -> Effect:
@@ -551,38 +608,38 @@ def test_two_groups_that_stand_in_each_others_way_both_commit(desk: Desk, postgr
 
         return run
 
-    one, two = desk.claim()
-    moves = [desk.forward(one, effect=effect(1, 2)), desk.forward(two, effect=effect(2, 1))]
+    one, two = harness.claim()
+    moves = [harness.forward(one, effect=effect(1, 2)), harness.forward(two, effect=effect(2, 1))]
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(desk.commit, moves)) == [[ACCEPTED], [ACCEPTED]]
+        assert list(pool.map(harness.commit, moves)) == [[ACCEPTED], [ACCEPTED]]
     assert ask(postgres_url, "select n from mine") == [(2,), (2,)]
 
 
 # What PostgreSQL cannot keep, and what it keeps as it is
 
 
-def test_json_is_kept_to_the_letter(desk: Desk) -> None:
+def test_json_is_stored_unchanged(harness: StoreHarness) -> None:
     kept = ['{"b": 1.0,  "a": "\\u0000", "a": 2}', '"\\ud83d\\ude00"', "1e400", "[ ]"]
-    claim = desk.keep(desk.take_in(), *kept)
-    assert [value for _, _, value in desk.items(claim)] == kept
+    claim = harness.keep(harness.submit_and_claim(), *kept)
+    assert [value for _, _, value in harness.items(claim)] == kept
 
 
-def test_a_message_with_nul_does_not_keep_a_document_from_failing(desk: Desk, postgres_url: str) -> None:
-    claim = desk.take_in()
-    assert desk.give_back(claim, state="dead", failure=Failure("ParseError", "bad byte \0 at 7", "File \0"))
-    assert desk.standing().reason == "ParseError: bad byte \ufffd at 7"
-    assert desk.store.journal(claim.document_id)[0].detail["error"]["message"] == "bad byte \0 at 7"
+def test_a_document_can_fail_with_a_message_that_has_nul(harness: StoreHarness, postgres_url: str) -> None:
+    claim = harness.submit_and_claim()
+    assert harness.release(claim, state="dead", failure=Failure("ParseError", "bad byte \0 at 7", "File \0"))
+    assert harness.document().reason == "ParseError: bad byte \ufffd at 7"
+    assert harness.store.journal(claim.document_id)[0].detail["error"]["message"] == "bad byte \0 at 7"
 
 
-def test_more_items_than_a_page_are_walked_in_order(desk: Desk) -> None:
-    claim = desk.keep(desk.take_in(), *map(str, range(PAGE + 1)))
-    assert [int(value) for _, _, value in desk.items(claim)] == list(range(PAGE + 1))
+def test_more_items_than_a_page_are_walked_in_order(harness: StoreHarness) -> None:
+    claim = harness.keep(harness.submit_and_claim(), *map(str, range(PAGE + 1)))
+    assert [int(value) for _, _, value in harness.items(claim)] == list(range(PAGE + 1))
 
 
 # The clock
 
 
-def test_the_clock_is_the_database_s_unless_one_is_given(postgres_url: str, store: PostgresStore) -> None:
+def test_the_clock_is_that_of_the_database_unless_one_is_given(postgres_url: str, store: PostgresStore) -> None:
     (before,), (after_,) = ask(postgres_url, "select clock_timestamp()")[0], [store.now()]
     assert timedelta(0) < after_ - before < SECOND
     by_hand = ManualClock()
@@ -594,23 +651,25 @@ def test_the_clock_is_the_database_s_unless_one_is_given(postgres_url: str, stor
 # Threads and processes
 
 
-def test_every_thread_has_a_connection_and_those_of_ended_threads_are_closed(desk: Desk, postgres_url: str) -> None:
+def test_every_thread_has_a_connection_and_those_of_ended_threads_are_closed(
+    harness: StoreHarness, postgres_url: str
+) -> None:
     for _ in range(5):
-        thread = threading.Thread(target=desk.store.pipelines)
+        thread = threading.Thread(target=harness.store.pipelines)
         thread.start()
         thread.join()
     ours = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
     assert ask(postgres_url, ours)[0][0] <= 2
-    desk.store.close()
+    harness.store.close()
     with pytest.raises(StoreGone, match="was closed"):
-        desk.store.pipelines()
+        harness.store.pipelines()
 
 
 def test_a_connection_that_opens_while_the_store_is_closed_does_not_stay_open(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = PostgresStore(postgres_url)
-    store.rest()
+    store.disconnect()
     opened = []
 
     def connected(options: dict[str, Any]) -> Any:
@@ -618,53 +677,53 @@ def test_a_connection_that_opens_while_the_store_is_closed_does_not_stay_open(
         store.close()  # as another thread would, just now
         return opened[-1]
 
-    connect = connection.Listening.connected
-    monkeypatch.setattr(connection.Listening, "connected", connected)
+    connect = connection.WatchedConnection.connected
+    monkeypatch.setattr(connection.WatchedConnection, "connected", connected)
     with pytest.raises(StoreGone, match="was closed"):
         store.pipelines()
     assert [one.closed for one in opened] == [True]
 
 
-def test_a_forked_child_opens_a_connection_of_its_own(desk: Desk) -> None:
+def test_a_forked_child_opens_a_connection_of_its_own(harness: StoreHarness) -> None:
     child = os.fork()
     if child == 0:
-        os._exit(0 if desk.submit("from the child").new == 1 else 1)
+        os._exit(0 if harness.submit("from the child").new == 1 else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert desk.submit("from the parent").new == 1
-    assert desk.balance().waiting == 2
+    assert harness.submit("from the parent").new == 1
+    assert harness.balance().waiting == 2
 
 
 # Schema
 
 
-def test_many_who_open_a_fresh_database_at_once_find_it_ready(postgres_url: str) -> None:
+def test_a_fresh_database_may_be_opened_many_times_at_once(postgres_url: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         stores = list(pool.map(PostgresStore, [postgres_url] * 8))
-    assert {store.schema_version() for store in stores} == {1}
+    assert {store.schema_version() for store in stores} == {NEWEST}
     assert stores[0].migrate() == []
     for store in stores:
         store.close()
 
 
 def test_an_older_schema_has_to_be_migrated_first(store: PostgresStore, postgres_url: str) -> None:
-    ask(postgres_url, "update hf_schema set version = -1")
+    ask(postgres_url, "update hf_schema set version = -version")
     with pytest.raises(SchemaOutdated, match="holdfast migrate"):
         PostgresStore(postgres_url)
 
 
-def test_a_schema_that_was_upgraded_meanwhile_is_told_when_a_statement_does_not_suit_it(store: PostgresStore) -> None:
+def test_a_statement_that_fails_after_an_upgrade_of_the_schema_says_so(store: PostgresStore) -> None:
     with store.transaction() as tx:
         tx.execute("insert into hf_schema values (999, now())")
-        tx.execute("alter table hf_pace rename to hf_tempo")
+        tx.execute("alter table hf_step_time rename to hf_tempo")
         tx.execute("alter table hf_worker rename column lease to term")
     with pytest.raises(SchemaNewer, match="was upgraded to schema 999 meanwhile"):
-        store.paces("papers")
+        store.step_times("papers")
     with pytest.raises(SchemaNewer, match="was upgraded to schema 999 meanwhile"):
-        store.enlist(name="ann", host="h", pid=1, born="", lease=timedelta(seconds=30))
+        store.register_worker(name="ann", host="h", pid=1, born="", lease=timedelta(seconds=30))
 
 
-def test_a_newer_schema_is_left_alone(store: PostgresStore, postgres_url: str) -> None:
-    ask(postgres_url, "update hf_schema set version = 99")
+def test_a_newer_schema_is_refused_and_not_changed(store: PostgresStore, postgres_url: str) -> None:
+    ask(postgres_url, "update hf_schema set version = version + 99")
     with pytest.raises(SchemaNewer, match="upgrade holdfast"):
         PostgresStore(postgres_url)
 
@@ -695,14 +754,14 @@ def test_no_message_shows_the_password(url: str) -> None:
     assert "127.0.0.1:1/x" in str(caught.value)
 
 
-def test_a_url_that_is_none_does_not_show_its_password() -> None:
+def test_the_error_for_an_invalid_url_does_not_show_its_password() -> None:
     with pytest.raises(StoreError) as caught:
         PostgresStore("postgresql://me:sec ret@host/x")
     assert "ret" not in str(caught.value)
     assert caught.value.__cause__ is None
 
 
-def test_a_read_only_database_says_so(desk: Desk, postgres_url: str) -> None:
+def test_a_read_only_database_says_so(harness: StoreHarness, postgres_url: str) -> None:
     name = postgres_url.rpartition("/")[2]
     ask(postgres_url, f"alter database {name} set default_transaction_read_only = on")
     other = PostgresStore(postgres_url)
@@ -711,8 +770,8 @@ def test_a_read_only_database_says_so(desk: Desk, postgres_url: str) -> None:
     other.close()
 
 
-def test_a_full_disk_says_so_and_keeps_nothing(desk: Desk) -> None:
-    with desk.store.transaction() as tx:
+def test_a_full_disk_says_so_and_keeps_nothing(harness: StoreHarness) -> None:
+    with harness.store.transaction() as tx:
         tx.execute(
             """
             create function full_() returns trigger language plpgsql as
@@ -720,44 +779,47 @@ def test_a_full_disk_says_so_and_keeps_nothing(desk: Desk) -> None:
             create trigger full_ before insert on hf_item for each row execute function full_();
             """
         )
-    claim = desk.take_in()
+    claim = harness.submit_and_claim()
     with pytest.raises(StoreFull, match="Make room"):
-        desk.commit(desk.forward(claim, items=[Item("extract", 0, "1")]))
-    assert desk.standing().checkpoint == claim.checkpoint
+        harness.commit(harness.forward(claim, items=[Item("extract", 0, "1")]))
+    assert harness.document().checkpoint == claim.checkpoint
 
 
 LIMITS = {"statement_timeout": psycopg.errors.QueryCanceled, "lock_timeout": psycopg.errors.LockNotAvailable}
 
 
 @pytest.fixture(params=LIMITS)
-def limited(request: pytest.FixtureRequest, postgres_url: str, clock: ManualClock) -> Iterator[Desk]:
-    """A desk whose role waits for 200 ms at most."""
+def limited(request: pytest.FixtureRequest, postgres_url: str, clock: ManualClock) -> Iterator[StoreHarness]:
+    """A harness whose role waits for 200 ms at most."""
     store = PostgresStore(f"{postgres_url}?options=-c%20{request.param}%3D200ms")
-    yield Desk(store, clock)
+    yield StoreHarness(store, clock)
     store.close()
 
 
 HOLD = "lock table hf_document in access exclusive mode"
 
 
-def in_one_statement(desk: Desk, claim: Claim) -> object:
-    return desk.commit(desk.forward(claim))
+def in_one_statement(harness: StoreHarness, claim: Claim) -> object:
+    return harness.commit(harness.forward(claim))
 
 
-def in_a_transaction(desk: Desk, claim: Claim) -> object:
-    return desk.commit(desk.forward(claim, effect=lambda _: None))
+def in_a_transaction(harness: StoreHarness, claim: Claim) -> object:
+    return harness.commit(harness.forward(claim, effect=lambda _: None))
 
 
-def in_a_read(desk: Desk, _claim: Claim) -> object:
-    return desk.standing()
+def in_a_read(harness: StoreHarness, _claim: Claim) -> object:
+    return harness.document()
 
 
 @pytest.mark.parametrize("verb", [in_one_statement, in_a_transaction, in_a_read])
-def test_a_timeout_of_the_role_is_told_in_our_own_words_and_loses_nothing(
-    limited: Desk, postgres_url: str, monkeypatch: pytest.MonkeyPatch, verb: Callable[[Desk, Claim], object]
+def test_a_timeout_of_the_role_raises_our_own_error_and_loses_nothing(
+    limited: StoreHarness,
+    postgres_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: Callable[[StoreHarness, Claim], object],
 ) -> None:
     monkeypatch.setattr(connection, "PAUSES", (0.0,))
-    claim = limited.take_in()
+    claim = limited.submit_and_claim()
     with psycopg.connect(postgres_url) as other:
         other.execute(HOLD)
         with pytest.raises(StoreError, match=r"ended a statement of holdfast: canceling .* timeout\. Nothing was lost"):
@@ -765,8 +827,8 @@ def test_a_timeout_of_the_role_is_told_in_our_own_words_and_loses_nothing(
     limited.advance(claim)
 
 
-def test_a_commit_that_a_timeout_ended_is_tried_again(limited: Desk, postgres_url: str) -> None:
-    claim = limited.take_in()
+def test_a_commit_that_a_timeout_ended_is_tried_again(limited: StoreHarness, postgres_url: str) -> None:
+    claim = limited.submit_and_claim()
     with psycopg.connect(postgres_url) as other:
         other.execute(HOLD)
         freed = threading.Timer(0.3, other.rollback)
@@ -775,17 +837,17 @@ def test_a_commit_that_a_timeout_ended_is_tried_again(limited: Desk, postgres_ur
         freed.join()
 
 
-def test_a_transaction_that_a_timeout_ended_as_it_began_is_begun_again(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+def test_a_transaction_that_a_timeout_ended_at_its_start_is_tried_again(
+    harness: StoreHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = "begin; set local statement_timeout = '1ms'; select pg_sleep(1)"
-    db, begins = desk.store._db, iter([slow])  # type: ignore[attr-defined]
+    db, begins = harness.store._db, iter([slow])  # type: ignore[attr-defined]
     begin = db._begin
-    monkeypatch.setattr(db, "_begin", lambda sql: begin(next(begins, sql)))
-    desk.submit("a")
+    monkeypatch.setattr(db, "_begin", lambda sql, guard: begin(next(begins, sql), guard))
+    harness.submit("a")
 
 
-def test_a_timeout_in_an_effect_is_that_documents_error(limited: Desk, postgres_url: str) -> None:
+def test_a_timeout_in_an_effect_is_the_error_of_that_document(limited: StoreHarness, postgres_url: str) -> None:
     limited.sql("create table mine (n int)")
     limited.submit("a", "b")
     first, second = limited.claim()
@@ -806,23 +868,23 @@ def test_a_user_who_may_not_create_tables_is_told_how(postgres_server: Postgres,
 
 
 @pytest.mark.parametrize("host", ["%2e%0a", "a..b", "x" * 70 + ".example"])
-def test_a_host_that_none_can_be_called_does_not_answer(host: str) -> None:
+def test_an_invalid_host_name_does_not_answer(host: str) -> None:
     with pytest.raises(StoreGone, match=r"no host can be called|does not answer"):
         PostgresStore(f"postgresql://{host}/x")
 
 
-def test_a_document_named_twice_in_a_group_moves_once(desk: Desk) -> None:
-    claim = desk.take_in()
-    stale = desk.forward(after(claim, desk.within(claim, 7)))
-    answers = desk.commit(stale, desk.within(claim, 1), desk.within(claim, 2))
+def test_a_document_named_twice_in_a_group_moves_once(harness: StoreHarness) -> None:
+    claim = harness.submit_and_claim()
+    stale = harness.forward(after(claim, harness.within(claim, 7)))
+    answers = harness.commit(stale, harness.within(claim, 1), harness.within(claim, 2))
     assert [answer == ACCEPTED for answer in answers] == [False, True, False]
-    assert desk.standing().checkpoint.cursor == 1
+    assert harness.document().checkpoint.cursor == 1
 
 
-def test_documents_keep_their_payload_to_the_letter(desk: Desk) -> None:
+def test_a_payload_is_stored_unchanged(harness: StoreHarness) -> None:
     payload = {"name": 'a "quoted" \\ name', "nul": "\0", "none": None, "deep": [{"x": [1.5, True]}], "text": "é\n😀"}
-    desk.store.submit(desk.plan, "march", [NewDocument('k,{}"\\', payload, "f")], submission=9, part=0)
-    (claim,) = desk.claim()
+    harness.store.submit(harness.plan, "march", [NewDocument('k,{}"\\', payload, "f")], submission=9, part=0)
+    (claim,) = harness.claim()
     assert (claim.key, claim.payload) == ('k,{}"\\', payload)
 
 
@@ -835,51 +897,53 @@ select count(*) from pg_stat_activity where datname = current_database() and wai
 CLOSE = "update hf_batch set state = 'closed', closed_at = now(), report = '{}'"
 
 
-def test_a_decision_waits_for_a_batch_that_is_being_closed_and_finds_it_closed(desk: Desk, postgres_url: str) -> None:
-    claim = desk.take_in()
-    desk.bury(claim)
+def test_a_decision_waits_for_a_batch_that_is_being_closed_and_finds_it_closed(
+    harness: StoreHarness, postgres_url: str
+) -> None:
+    claim = harness.submit_and_claim()
+    harness.make_dead(claim)
     with psycopg.connect(postgres_url) as closing, ThreadPoolExecutor(1) as pool:
         closing.execute("select id from hf_batch for update")
-        redriven = pool.submit(desk.store.redrive, [claim.document_id], who="cat", reason="why")
+        redriven = pool.submit(harness.store.redrive, [claim.document_id], who="cat", reason="why")
         while not redriven.done() and ask(postgres_url, WAITING) == [(0,)]:
             pass
         assert not redriven.done()
         closing.execute(CLOSE)
         closing.commit()
         assert redriven.result(30) == []
-    assert desk.standing().state == "dead"
+    assert harness.document().state == "dead"
 
 
 def test_a_decision_waits_for_a_plan_that_is_being_declared_and_finds_the_step_gone(
-    desk: Desk, postgres_url: str
+    harness: StoreHarness, postgres_url: str
 ) -> None:
-    claim = desk.advance(desk.take_in())
-    desk.bury(claim)
+    claim = harness.advance(harness.submit_and_claim())
+    harness.make_dead(claim)
     beside = PostgresStore(postgres_url)
     with ThreadPoolExecutor(1) as pool:
         with beside._db.transaction() as db:
-            beside._declare(db, replace(PAPERS, steps=(PAPERS.steps[0],)))
-            redriven = pool.submit(desk.store.redrive, [claim.document_id], who="cat", reason="why")
+            beside._declare(beside._session(db), replace(PAPERS, steps=(PAPERS.steps[0],)))
+            redriven = pool.submit(harness.store.redrive, [claim.document_id], who="cat", reason="why")
             while not redriven.done() and ask(postgres_url, WAITING) == [(0,)]:
                 pass
             assert not redriven.done()
         assert redriven.result(30) == []
-    assert desk.standing().state == "dead"
+    assert harness.document().state == "dead"
     beside.close()
 
 
 def test_a_plan_waits_for_a_decision_that_is_being_made_and_is_refused_for_what_was_decided(
-    desk: Desk, postgres_url: str
+    harness: StoreHarness, postgres_url: str
 ) -> None:
-    """Else what goes on where it stood would do a step twice that comes behind it in the new order."""
-    claim = desk.advance(desk.advance(desk.take_in()))
-    desk.bury(claim)
+    """Otherwise a document would do a step twice that comes before its own in the new order."""
+    claim = harness.advance(harness.advance(harness.submit_and_claim()))
+    harness.make_dead(claim)
     beside = PostgresStore(postgres_url)
     asked = {"ids": numbers([claim.document_id]), "states": texts(["dead"])}
-    assert isinstance(desk.store, PostgresStore)
+    assert isinstance(harness.store, PostgresStore)
     with ThreadPoolExecutor(1) as pool:
-        with desk.store._db.transaction() as db:
-            db.execute(SQL["hold_pipelines"], asked)
+        with harness.store._db.transaction() as db:
+            db.execute(SQL["lock_pipelines"], asked)
             extract, chunk, embed = PAPERS.steps
             declared = pool.submit(beside.declare, replace(PAPERS, steps=(extract, embed, chunk)))
             while not declared.done() and ask(postgres_url, WAITING) == [(0,)]:
@@ -888,19 +952,19 @@ def test_a_plan_waits_for_a_decision_that_is_being_made_and_is_refused_for_what_
             db.execute("update hf_document set state = 'waiting', due_at = now()")
         with pytest.raises(PlanRefused, match="in another order"):
             declared.result(30)
-    assert [line.verb for line in desk.store.journal(claim.document_id)][-1] == "fail"
+    assert [line.verb for line in harness.store.journal(claim.document_id)][-1] == "fail"
     beside.close()
 
 
-def test_closing_a_batch_waits_for_a_decision_that_is_being_made(desk: Desk, postgres_url: str) -> None:
-    claim = desk.take_in()
-    desk.bury(claim)
+def test_closing_a_batch_waits_for_a_decision_that_is_being_made(harness: StoreHarness, postgres_url: str) -> None:
+    claim = harness.submit_and_claim()
+    harness.make_dead(claim)
     asked = {"ids": numbers([claim.document_id]), "states": texts(["dead"])}
-    assert isinstance(desk.store, PostgresStore)
+    assert isinstance(harness.store, PostgresStore)
     with psycopg.connect(postgres_url, autocommit=True) as closing, ThreadPoolExecutor(1) as pool:
-        with desk.store._db.transaction() as db:
-            db.execute(SQL["hold_batches"], asked)
-            assert len(db.execute(SQL["deciding"], asked).fetchall()) == 1
+        with harness.store._db.transaction() as db:
+            db.execute(SQL["lock_batches"], asked)
+            assert len(db.execute(SQL["lock_documents"], asked).fetchall()) == 1
             closed = pool.submit(closing.execute, "select id from hf_batch for update")
             while not closed.done() and ask(postgres_url, WAITING) == [(0,)]:
                 pass
@@ -908,21 +972,21 @@ def test_closing_a_batch_waits_for_a_decision_that_is_being_made(desk: Desk, pos
         closed.result(30)
 
 
-def test_documents_are_submitted_beside_a_decision_that_is_being_made(desk: Desk, postgres_url: str) -> None:
-    claim = desk.take_in()
+def test_documents_can_be_submitted_while_a_decision_is_made(harness: StoreHarness, postgres_url: str) -> None:
+    claim = harness.submit_and_claim()
     asked = {"ids": numbers([claim.document_id]), "states": texts(["running"])}
-    assert isinstance(desk.store, PostgresStore)
+    assert isinstance(harness.store, PostgresStore)
     beside = PostgresStore(postgres_url)
-    with desk.store._db.transaction() as db, ThreadPoolExecutor(1) as pool:
-        db.execute(SQL["hold_batches"], asked)
+    with harness.store._db.transaction() as db, ThreadPoolExecutor(1) as pool:
+        db.execute(SQL["lock_batches"], asked)
         documents = [NewDocument("b", None, "")]
-        submitted = pool.submit(beside.submit, desk.plan, "march", documents, submission=99, part=0)
+        submitted = pool.submit(beside.submit, harness.plan, "march", documents, submission=99, part=0)
         assert submitted.result(30).new == 1
     beside.close()
 
 
 @pytest.mark.parametrize("name", ["\ud800", "%aa"])
-def test_a_url_with_half_a_character_is_refused_without_its_password(name: str) -> None:
+def test_the_error_for_a_url_with_lone_surrogates_does_not_show_its_password(name: str) -> None:
     with pytest.raises(StoreError, match="not the URL of a PostgreSQL database") as refused:
         PostgresStore(f"postgresql://me:secret@127.0.0.1:1/{name}")
     assert "secret" not in str(refused.value)

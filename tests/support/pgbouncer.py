@@ -1,4 +1,4 @@
-"""A pgbouncer of our own, in transaction pooling mode: every transaction may get another session."""
+"""A pgbouncer for tests, in transaction pooling mode: each transaction may get another session."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.testing.postgres import Postgres, unprivileged_user
+from tests.support.postgres import Postgres, unprivileged_user
 
 
-def program() -> str | None:
+def find_pgbouncer() -> str | None:
+    """Return the path of the program, or None if it is not installed."""
     return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
 
 @contextmanager
 def pgbouncer(server: Postgres, *, connections: int = 2) -> Iterator[int]:
-    """Runs a pgbouncer before a server, with so many connections to it. Gives its port."""
+    """Run a pgbouncer with this many connections to a server. Yield its port."""
     with tempfile.TemporaryDirectory(prefix="holdfast-bouncer-", dir="/tmp") as folder:
         yield from _running(server, Path(folder), connections)
 
@@ -51,7 +52,7 @@ def _running(server: Postgres, folder: Path, connections: int) -> Iterator[int]:
     for path in (folder, *folder.iterdir()):
         if user:
             os.chown(path, user["user"], user["group"])
-    bouncer = subprocess.Popen([str(program()), "-q", str(settings)], cwd="/", **user)
+    bouncer = subprocess.Popen([str(find_pgbouncer()), "-q", str(settings)], cwd="/", **user)
     try:
         _wait_for(port)
         yield port

@@ -1,8 +1,8 @@
-"""Read by a strict type checker, not run: what `doc.output` gives for every shape of body."""
+"""Checked by a strict type checker, not run: the type of `doc.output` for every kind of body."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
 from typing import TypedDict, assert_type
 
@@ -62,6 +62,59 @@ def store(tx: Tx, doc: Document, vectors: list[list[float]]) -> None:
     tx.executemany("insert into vectors values (?)", vectors)
 
 
+@embed.rows("vector")
+def vector_rows(doc: Document, vectors: list[list[float]]) -> list[dict[str, object]]:
+    return [{"size": len(vector)} for vector in vectors]
+
+
+@extract.effect
+def store_pages(tx: Tx, doc: Document, pages: list[Page]) -> None:
+    tx.executemany("insert into pages values (?)", [(page["text"],) for page in pages])
+
+
+@search.effect
+def store_names(tx: Tx, doc: Document, names: Sequence[str]) -> None: ...
+
+
+@count.effect
+def store_count(tx: Tx, doc: Document, number: int) -> None: ...
+
+
+@title.effect
+def store_title(tx: Tx, doc: Document, text: str | None) -> None: ...
+
+
+@score.effect
+def store_score(tx: Tx, doc: Document, number: float) -> None: ...
+
+
+@score.rows("score")
+def score_rows(doc: Document, number: float) -> list[dict[str, object]]:
+    return [{"score": number}]
+
+
+@papers.step(over=extract, size=10)
+def forget(doc: Document, pages: list[Page]) -> None: ...
+
+
+@forget.effect
+def store_nothing(tx: Tx, doc: Document, value: None) -> None: ...
+
+
+@papers.step(over=score, parallel=2)
+async def rank(doc: Document, number: float, best: float = 1.0) -> str:
+    return str(number / best)
+
+
+@papers.step
+def untyped(doc):  # type: ignore[no-untyped-def]
+    return doc.key
+
+
+@untyped.effect
+def store_anything(tx: Tx, doc: Document, value: dict[str, int]) -> None: ...
+
+
 @embed.verify
 def stored(doc: Document) -> bool:
     return True
@@ -76,6 +129,8 @@ def look(doc: Document) -> None:
     assert_type(doc.output(chunk), list[str])
     assert_type(doc.output(embed), list[list[float]])
     assert_type(doc.output(score), list[float])
+    assert_type(doc.output(rank), list[str])
+    assert_type(score(doc, "text"), float)
     assert_type(list(doc.each(extract)), list[Page])
     assert_type(list(doc.each(chunk)), list[str])
     assert_type(count(doc), int)

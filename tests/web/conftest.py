@@ -15,7 +15,7 @@ pytest.importorskip("httpx2", reason="asking needs httpx2, which the extra rag b
 
 import holdfast
 from holdfast.pipelines import rag
-from holdfast.pipelines.rag.shelves import Shelves
+from holdfast.pipelines.rag.search.service import SearchService
 
 if TYPE_CHECKING:
     from starlette.testclient import TestClient
@@ -30,30 +30,30 @@ LETTERS = {
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The URL of a store that has letters."""
+    """The URL of a store with letters."""
     folder = tmp_path_factory.mktemp("web")
     (folder / "letters").mkdir()
     for name, text in LETTERS.items():
         (folder / "letters" / name).write_text(text)
     url = f"sqlite:///{folder}/web.db"
     with holdfast.open(url) as store:
-        rag.Library(store, settings=rag.Settings(embedder="hash:64")).ingest(str(folder / "letters"))
+        rag.Library(store, settings=rag.CollectionSettings(embedder="hash:64")).ingest(str(folder / "letters"))
     return url
 
 
 @pytest.fixture(scope="module")
-def shelves(database: str) -> Iterator[Shelves]:
-    with holdfast.open(database) as store, closing(Shelves(store)) as shelves:
-        yield shelves
+def service(database: str) -> Iterator[SearchService]:
+    with holdfast.open(database) as store, closing(SearchService(store)) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")
-def client(shelves: Shelves) -> Iterator[TestClient]:
+def client(service: SearchService) -> Iterator[TestClient]:
     from starlette.testclient import TestClient
 
     from holdfast.web.app import search_app
 
-    with TestClient(search_app(shelves, names=HERE), base_url="http://127.0.0.1") as client:
+    with TestClient(search_app(service, allowed_hosts=HERE), base_url="http://127.0.0.1") as client:
         yield client
 
 

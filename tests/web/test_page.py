@@ -1,4 +1,4 @@
-"""The page for people: everything escaped, no script, nothing to load; shown by a real browser where there is one."""
+"""The search page: everything is escaped, no script, nothing to load. A real browser shows it, if there is one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from holdfast.pipelines.rag.shelves import Shelves
+from holdfast.pipelines.rag.search.service import SearchService
 from holdfast.web.app import search_app
-from holdfast.web.serving import serving
+from holdfast.web.server import serve_app
 from tests.web.conftest import HERE
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 MARKED = (0xFF, 0xE5, 0x8A)
-"""The colour of words that were asked for."""
+"""The colour of the words of the question."""
 
 
 class Tags(HTMLParser):
-    """Collects the tags of a page, and what is marked."""
+    """Collect the tags of a page, and the marked words."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -66,28 +66,30 @@ def test_a_question_is_shown_again_escaped(client: TestClient) -> None:
     assert 'value="&quot;&gt;&lt;script&gt;alert(2)&lt;/script&gt;"' in answer.text
 
 
-def test_what_is_wrong_is_said_on_the_page(client: TestClient) -> None:
+def test_the_page_shows_errors(client: TestClient) -> None:
     answer = client.get("/", params={"q": "tide", "collection": "<nope>"})
     assert answer.status_code == 404
     assert "there is no collection &#x27;&lt;nope&gt;&#x27;" in answer.text
     assert "<option>documents</option>" in answer.text
 
 
-def test_nothing_found_is_said(client: TestClient) -> None:
+def test_the_page_says_that_nothing_was_found(client: TestClient) -> None:
     assert "Nothing was found." in client.get("/", params={"q": "tide", "type": "pdf"}).text
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
 @pytest.mark.parametrize("width", [390, 1000])
-def test_a_browser_shows_the_answers_with_their_words_marked(shelves: Shelves, tmp_path: Path, width: int) -> None:
+def test_a_browser_shows_the_answers_with_their_words_marked(
+    service: SearchService, tmp_path: Path, width: int
+) -> None:
     from PIL import Image
 
     picture = tmp_path / "page.png"
-    with serving(search_app(shelves, names=HERE), "127.0.0.1", 0) as served:
+    with serve_app(search_app(service, allowed_hosts=HERE), "127.0.0.1", 0) as server:
         browser = [
             *(str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"),
             *(f"--window-size={width},700", f"--screenshot={picture}"),
-            f"http://127.0.0.1:{served.port}/?q=anchor+in+sand",
+            f"http://127.0.0.1:{server.port}/?q=anchor+in+sand",
         ]
         subprocess.run(browser, capture_output=True, timeout=100, check=True)
     with Image.open(picture) as image:

@@ -1,4 +1,4 @@
-"""What is said about batches: where their documents are, whether they may be closed, and what is filed about them."""
+"""Batches: counts of documents by state, and the report."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from holdfast.core import refusal
-from holdfast.core.errors import CloseRefused
-from holdfast.core.model import State
+from holdfast.core.formatting import format_time
+from holdfast.core.model import DocumentStatus, State
 from holdfast.core.plan import Shape, StepShape
-from holdfast.core.refusal import Refusal, percent
-
-NAMED = refusal.NAMED
-"""So many documents are named in a refusal."""
 
 BatchState = Literal["open", "sealed", "closed"]
 
+DeadlineAction = Literal["fail", "cancel"]
+"""What happens to documents that are open at the deadline of their batch: they become dead, or are cancelled."""
+
+DEFAULT_DEADLINE_ACTION: DeadlineAction = "fail"
+
+AT_DEADLINE: dict[DeadlineAction, State] = {"fail": "dead", "cancel": "cancelled"}
+
 CLOSING = ".closing"
-"""How the name of the pipeline ends that has the closing steps of another."""
+"""The closing steps of pipeline `p` are a pipeline named `p` plus this suffix."""
 
 MOST_LISTED = 10_000
-"""So many dead letters, and so many cancelled or missing documents, are named in a report; all are counted."""
+"""How many dead letters, cancelled and missing documents a report lists, at most. All are counted."""
 
 
 class Counted(Struct, frozen=True, kw_only=True):
-    """Documents by state. The accepted are among the dead, the orphaned among the running."""
+    """How many documents are in each state. `accepted` is part of `dead`, `orphaned` is part of `running`."""
 
     done: int = 0
     dead: int = 0
@@ -43,25 +45,26 @@ class Counted(Struct, frozen=True, kw_only=True):
 
     @property
     def found(self) -> int:
-        """How many documents are there, or were cleaned up after they had ended."""
+        """How many documents there are, including those that were cleaned up after they ended."""
         return self.done + self.dead + self.cancelled + self.running + self.waiting + self.paused
 
     @property
     def open(self) -> int:
-        """How many documents are still to be decided."""
+        """How many documents have not ended: running, waiting or paused."""
         return self.running + self.waiting + self.paused
 
     @property
     def not_accepted(self) -> int:
-        """How many dead letters nobody has accepted."""
+        """How many dead letters nobody accepted."""
         return self.dead - self.accepted
 
 
 class Reconciliation(Counted, frozen=True, kw_only=True):
-    """Where all documents of one batch are, in all and by step, counted in one moment.
+    """The documents of one batch by state and step, counted in one query.
 
-    Done documents have no step any more. `gone` says how many of the counted were cleaned up. `mark` grows with every
-    claim and every generation: while it stays, nothing was begun.
+    `steps` has no entry for done documents. `gone` is how many of the counted documents were cleaned up. `mark` grows
+    with every claim and every generation: if it did not change, no work was started. `expired_at` is when the last
+    document was ended after the deadline.
     """
 
     pipeline: str
@@ -75,20 +78,52 @@ class Reconciliation(Counted, frozen=True, kw_only=True):
     gone: int = 0
     mark: int = 0
     steps: dict[str, Counted] = {}
+    deadline_at: datetime | None = None
+    deadline_action: DeadlineAction = DEFAULT_DEADLINE_ACTION
+    expired_at: datetime | None = None
 
     @property
     def balances(self) -> bool:
-        """Whether nothing disappeared, and nothing came from nowhere."""
+        """True if the number of documents is the expected one."""
         return self.expected == self.found
 
     def closed(self, at: datetime) -> Reconciliation:
-        """Gives the same batch when it is closed: all its dead letters are accepted then."""
+        """Return the counts after closing: all dead letters are accepted then."""
         steps = {step: replace(counted, accepted=counted.dead) for step, counted in self.steps.items()}
         return replace(self, state="closed", closed_at=at, accepted=self.dead, steps=steps)
 
 
-class DeadLetter(Struct, frozen=True):
-    """A dead letter as it is filed."""
+def describe_deadline(found: Reconciliation) -> str:
+    """Return what the deadline of a batch does to its documents, or what it did; empty if it has none."""
+    if found.deadline_at is None:
+        return ""
+    at = format_time(found.deadline_at)
+    if found.expired_at is not None:
+        ended = {"fail": "became dead letters", "cancel": "were cancelled"}[found.deadline_action]
+        return f"The deadline of batch {found.batch} has passed: documents that were open at {at} {ended}."
+    ending = {"fail": "become dead letters", "cancel": "are cancelled"}[found.deadline_action]
+    return f"Documents of batch {found.batch} that are still open at {at} {ending}."
+
+
+class ExpiredBatch(Struct, frozen=True):
+    """A batch whose deadline has passed, and the documents that one call has ended.
+
+    `is_over` is True if no document was left to end.
+    """
+
+    batch: str
+    deadline_at: datetime
+    action: DeadlineAction
+    documents: tuple[DocumentStatus, ...] = ()
+    is_over: bool = False
+
+
+class DeadLetter(Struct, frozen=True, omit_defaults=True):
+    """A dead letter in a report.
+
+    `recoverable` says whether its error can go away by itself, and `losses` how often its worker was lost. They are
+    left out of the report if nobody knows and if there were none, so that the hashes of older reports stay the same.
+    """
 
     key: str
     step: str | None
@@ -99,24 +134,40 @@ class DeadLetter(Struct, frozen=True):
     fingerprint: str
     accepted_by: str
     died_at: datetime
+    recoverable: bool | None = None
+    losses: int = 0
 
 
 class BatchReport(Struct, frozen=True, kw_only=True):
-    """What is filed about a batch: counts, failures and their reasons, hashes, versions and times.
+    """A report about a batch, to be filed: counts, failures with reasons, hashes, versions and times.
 
-    pipeline, batch, state, expected, balances   which batch, and whether it balances
-    in_all, at_step      its documents by state; those that are not done also by step
-    created_at, sealed_at, closed_at, made_at    times, in UTC
-    closed_by, reason, tolerance                 who closed it, why, and the share of dead letters that was tolerated
-    holdfast, plan, steps                        the version of holdfast, the digest of the plan, its steps and versions
-    dead_letters         the first 10,000; in_all counts them all
-    cancelled, missing   their keys, the first 10,000
-    asides               how many single items were set aside
-    gone                 how many documents were cleaned up before this was made
-    workers              who was at work between the batch's begin and its end
-    documents_sha256     over [key, fingerprint, generation, state] of each document that is there, a JSON line each,
-                         in the order of their keys' bytes
-    sha256               over this report, as JSON, with this field empty
+    Attributes:
+        pipeline: The pipeline.
+        batch: The batch.
+        state: `"open"`, `"sealed"` or `"closed"`.
+        expected: How many documents were submitted.
+        balances: True if all of them are there.
+        in_all: How many documents are in each state.
+        at_step: The same by step, for documents that are not done.
+        created_at: When the batch was created. All times are in UTC.
+        sealed_at: When it was sealed.
+        closed_at: When it was closed.
+        made_at: When this report was made.
+        closed_by: Who closed it.
+        reason: Why.
+        tolerance: The share of dead letters that needed no acceptance.
+        holdfast: The version of holdfast.
+        plan: A hash of the steps of the pipeline.
+        steps: The steps with their versions and settings.
+        dead_letters: The first 10,000 dead letters. `in_all` counts all.
+        cancelled: The keys of the first 10,000 cancelled documents.
+        missing: The keys of the first 10,000 missing documents.
+        asides: How many single items were set aside.
+        gone: How many documents were cleaned up before this report was made.
+        workers: The workers that ran between the beginning and the end of the batch.
+        documents_sha256: A hash over `[key, fingerprint, generation, state]` of every document: one JSON line each, in
+            the order of the bytes of the keys.
+        sha256: A hash over this report as JSON, with this field empty.
     """
 
     pipeline: str
@@ -147,11 +198,15 @@ class BatchReport(Struct, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is as it was made."""
+        """True if `sha256` is the hash of the report: nobody changed it."""
         return self.sha256 == _hash(replace(self, sha256=""))
 
     def summary(self) -> dict[str, Any]:
-        """Gives what closing steps are told as their document's payload: the counts, without the lists."""
+        """Return the report without its lists. Closing steps get it as the payload of their document.
+
+        Returns:
+            The batch, the counts, who closed it and why, and the hashes.
+        """
         return {
             "pipeline": self.pipeline,
             "batch": self.batch,
@@ -167,19 +222,19 @@ class BatchReport(Struct, frozen=True, kw_only=True):
 
 
 def past(key: str) -> str:
-    """Gives what follows a key directly: no key has a NUL in it, the one character that is smaller."""
+    """Return the smallest text after a key. Keys contain no NUL, the only character below `\\x01`."""
     return key + "\x01"
 
 
 class Closing(Struct, frozen=True):
-    """What closing a batch came to: its report, and whether it was this call that closed it."""
+    """The result of closing a batch: its report, and whether this call closed it."""
 
     report: BatchReport
     is_new: bool
 
 
 class Cleaned(Struct, frozen=True):
-    """What a cleanup of a batch has deleted so far. `goes_on_at` is a key; None when there is no more to delete."""
+    """What a cleanup of a batch has deleted so far. It goes on at the key `goes_on_at`; None means finished."""
 
     documents: int = 0
     items: int = 0
@@ -189,16 +244,16 @@ class Cleaned(Struct, frozen=True):
     journal_id: int = 0
 
     def counts(self) -> dict[str, int]:
-        """Gives what is told of it."""
+        """Return the counts for people and programs."""
         return {"documents": self.documents, "items": self.items, "asides": self.asides, "lines": self.lines}
 
 
 NOTHING_YET = Cleaned()
-"""Where a cleanup begins."""
+"""The beginning of a cleanup."""
 
 
 class Examined(Struct, frozen=True, kw_only=True):
-    """What a report needs besides the counts: it takes long to find, so it is found before anything is locked."""
+    """What a report needs besides counts. It is slow to collect, so it is collected before anything is locked."""
 
     shape: Shape
     holdfast: str
@@ -212,7 +267,7 @@ class Examined(Struct, frozen=True, kw_only=True):
 def report_of(
     found: Reconciliation, examined: Examined, dead_letters: Iterable[DeadLetter], *, made_at: datetime, **closed: Any
 ) -> BatchReport:
-    """Makes the report of a batch."""
+    """Make the report of a batch."""
     shape = examined.shape
     report = BatchReport(
         pipeline=found.pipeline,
@@ -250,45 +305,16 @@ def _hash(report: BatchReport) -> str:
 
 
 class DocumentsHash:
-    """Hashes documents in the order of their keys, as they come."""
+    """Hash documents one after the other. The caller adds them in the order of their keys."""
 
     def __init__(self) -> None:
         self._hash = sha256()
 
     def add(self, rows: Iterable[tuple[str, str, int, State]]) -> None:
-        """Adds (key, fingerprint, generation, state) of the next documents."""
+        """Add (key, fingerprint, generation, state) of the next documents."""
         lines = [msgspec.json.encode(row) for row in rows]
         self._hash.update(b"".join([line + b"\n" for line in lines]))
 
     def hexdigest(self) -> str:
-        """Gives the hash of all that was added."""
+        """Return the hash of all documents that were added."""
         return self._hash.hexdigest()
-
-
-def refuse_to_close(found: Reconciliation, *, tolerate: float, dead: Sequence[str], missing: Sequence[str]) -> None:
-    """Raises CloseRefused unless the batch may be closed, with everything that keeps it."""
-    too_dead = found.not_accepted > tolerated(found.expected, tolerate)
-    why = Refusal(
-        pipeline=found.pipeline,
-        batch=found.batch,
-        is_open=found.state == "open",
-        expected=found.expected,
-        found=found.found,
-        missing=tuple(missing),
-        left={state: number for state in ("waiting", "running", "paused") if (number := getattr(found, state))},
-        not_accepted=found.not_accepted if too_dead else 0,
-        dead=tuple(dead),
-        tolerate=tolerate,
-    )
-    if not why.is_none:
-        raise CloseRefused(why)
-
-
-def tolerated(expected: int, share: float) -> int:
-    """Answers how many dead letters nobody has to accept by name."""
-    return int(expected * share + 1e-9)
-
-
-def by_tolerance(share: float) -> str:
-    """Says who accepted a dead letter that nobody did by name."""
-    return f"tolerance of {percent(share)}"

@@ -1,7 +1,7 @@
-"""Capsules: one document with all that is known of it, as one JSON file that can be carried to another machine.
+"""Capsules: one document with everything that is known about it, as one JSON file for another machine.
 
-A capsule comes from somebody else, so it is read like a letter from a stranger: into strict values, with a limit of
-size, and nothing in it is ever run, imported, or used as the name of a file.
+A capsule may come from a stranger. So it is decoded into strict types, its size is limited, and nothing in it is run,
+imported or used as a file name.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from holdfast.core.codec import Kept, decode_json, unkept
-from holdfast.core.definition import refuse_bad_name
 from holdfast.core.errors import CapsuleError, DefinitionError
-from holdfast.core.model import WHOLE, Aside, Entry, Failure, Item, State
+from holdfast.core.model import WHOLE, FailedItem, Failure, Item, JournalEntry, State
 from holdfast.core.plan import Shape
+from holdfast.core.text_limits import MAX_NAME, shorten, too_long
+from holdfast.core.validation import refuse_bad_name
 
 FORMAT: Literal[1] = 1
 LARGEST = 256 << 20
-"""Bytes of a capsule: larger ones are neither written nor read, so that a file cannot eat the memory."""
+"""The largest capsule, in bytes. Larger ones are not written and not read: they could use up the memory."""
 
 Number = Annotated[int, Meta(ge=0, le=2**62)]
 Signed = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
@@ -31,7 +32,7 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class PackedDocument(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The document itself: who it is, what it carries, and its checkpoint."""
+    """The document itself: its names, payload and checkpoint."""
 
     pipeline: str
     batch: str
@@ -46,7 +47,11 @@ class PackedDocument(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     moves: Number
     attempts: Number
     crashes: Number
+    losses: Number = 0
+    deferrals: Number = 0
+    interruptions: Number = 0
     reason: str
+    code: str = ""
     error: str
     accepted_by: str
     reuses: dict[str, Number]
@@ -66,7 +71,7 @@ class PackedOutput(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PackedItem(Struct, frozen=True, forbid_unknown_fields=True):
-    """One value that a step kept: JSON as it is, or bytes, which JSON carries as base64."""
+    """One value that a step kept: JSON, or bytes as base64."""
 
     step: str
     position: Annotated[int, Meta(ge=WHOLE, le=2**62)]
@@ -75,7 +80,7 @@ class PackedItem(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def kept(self) -> Kept:
-        """The value as stores keep it."""
+        """The value as stores keep it: JSON text or bytes."""
         if not isinstance(self.data, UnsetType):
             return self.data
         assert not isinstance(self.value, UnsetType)
@@ -83,7 +88,7 @@ class PackedItem(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PackedAside(Struct, frozen=True, forbid_unknown_fields=True):
-    """One item that a step could not do."""
+    """One item that failed and was set aside."""
 
     step: str
     position: Number
@@ -101,10 +106,13 @@ class PackedEntry(Struct, frozen=True, forbid_unknown_fields=True):
     step: str | None
     cursor: Any
     detail: Any
+    code: str = ""
+    times: Annotated[int, Meta(ge=1, lt=2**31)] = 1
+    last_at: Moment | None = None
 
 
 class Capsule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything about one document. `items` comes last, so that it can be written as it is read."""
+    """Everything about one document. `items` is the last field, so that items can be written one by one."""
 
     format: Literal[1] = FORMAT
     holdfast: str
@@ -117,47 +125,49 @@ class Capsule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     items: Sequence[PackedItem] = ()
 
     def items_of(self, step: str) -> list[Item]:
-        """Gives what one step kept."""
+        """Return the items that one step kept."""
         return [Item(step, item.position, item.kept) for item in self.items if item.step == step]
 
-    def asides_of(self, step: str) -> list[Aside]:
-        """Gives what one step set aside."""
-        return [Aside(one.position, one.tries, one.error) for one in self.asides if one.step == step]
+    def asides_of(self, step: str) -> list[FailedItem]:
+        """Return the items that one step set aside."""
+        return [FailedItem(one.position, one.tries, one.error) for one in self.asides if one.step == step]
 
     @property
     def steps(self) -> list[str]:
-        """The names of all steps that it speaks of: those of the plan in their order, then any others."""
+        """The names of all steps in the capsule: those of the plan in their order, then any others."""
         named = [*self.plan.names, *self.document.reuses, *(item.step for item in self.items)]
         named += [one.step for one in self.asides]
         named += [] if self.document.step is None else [self.document.step]
         return list(dict.fromkeys(named))
 
     def generation_of(self, step: str) -> int:
-        """Answers which generation's items serve a step: the present one, or an earlier one that is reused."""
+        """Return the generation of a step's items: the current one, or an earlier one that is reused."""
         return self.document.reuses.get(step, self.document.generation)
 
 
 def packed_item(step: str, position: int, kept: Kept) -> PackedItem:
-    """Gives a kept value as a capsule carries it."""
+    """Convert a kept value for a capsule."""
     if isinstance(kept, bytes):
         return PackedItem(step, position, data=kept)
     return PackedItem(step, position, Raw(kept.encode()))
 
 
-def packed_entry(entry: Entry) -> PackedEntry:
-    """Gives a line of the journal as a capsule carries it."""
-    return PackedEntry(entry.at, entry.verb, entry.who, entry.generation, entry.step, entry.cursor, entry.detail)
+def packed_entry(entry: JournalEntry) -> PackedEntry:
+    """Convert a journal entry for a capsule."""
+    place = (entry.generation, entry.step, entry.cursor)
+    counted = (entry.times, entry.last_at)
+    return PackedEntry(entry.at, entry.verb, entry.who, *place, entry.detail, entry.code, *counted)
 
 
 def written(head: Capsule, items: Iterable[PackedItem]) -> Iterator[bytes]:
-    """Gives a capsule as JSON, piece by piece, one item at a time. Raises CapsuleError when it grows too big."""
+    """Yield a capsule as JSON, one item at a time. Raise CapsuleError if it becomes too large."""
     size = 0
     for piece in _pieces(head, items):
         size += len(piece)
         if size > LARGEST:
             raise CapsuleError(
-                f"the document {head.document.key!r} does not go into a capsule: it is larger than {_mib(LARGEST)}. "
-                "Look at it where it is, with `holdfast show`"
+                f"the document {head.document.key!r} is too large for a capsule: more than {_mib(LARGEST)}. "
+                "Use `holdfast show` where the store is"
             )
         yield piece
 
@@ -173,28 +183,28 @@ def _pieces(head: Capsule, items: Iterable[PackedItem]) -> Iterator[bytes]:
 
 
 def read(data: bytes) -> Capsule:
-    """Reads a capsule. Raises CapsuleError, which says what is wrong, for anything that is not a sound one."""
+    """Decode a capsule. Raise CapsuleError, with the reason, if it is not valid."""
     if len(data) > LARGEST:
-        raise CapsuleError(f"this is no capsule: it is larger than {_mib(LARGEST)}")
+        raise CapsuleError(f"this is not a capsule: it is larger than {_mib(LARGEST)}")
     try:
         _refuse_other_formats(data)
         capsule = msgspec.json.decode(data, type=Capsule)
         _refuse_contradictions(capsule)
     except (msgspec.MsgspecError, DefinitionError, UnicodeError, RecursionError, ValueError) as error:
-        raise CapsuleError(f"this is no capsule, or a damaged one: {error or 'it is nested too deeply'}") from error
+        raise CapsuleError(f"this is not a valid capsule: {error or 'it is nested too deeply'}") from error
     return capsule
 
 
 def refuse_damaged(head: Capsule) -> None:
-    """Raises CapsuleError for a document that no store would take in: better where it can be mended than elsewhere."""
+    """Raise CapsuleError if no store could load this capsule: the document can be repaired only where it is."""
     try:
         read(b"".join(written(head, ())))
     except CapsuleError as error:
         key = quote(head.document.key)
         raise CapsuleError(
-            f"the document {head.document.key!r} does not go into a capsule, which nobody could load: "
-            f"{error.__cause__ or error}. Its row is damaged: look at it with `holdfast show {key}`, then set it back "
-            f"with `holdfast rewind {key} --to {head.plan.names[0]}`, or submit it again if its payload is gone"
+            f"the document {head.document.key!r} cannot be packed, because nobody could load the capsule: "
+            f"{error.__cause__ or error}. Its row is damaged: see `holdfast show {key}`, then rewind it with "
+            f"`holdfast rewind {key} --to {head.plan.names[0]}`, or submit it again if its payload is lost"
         ) from error
 
 
@@ -206,29 +216,30 @@ def _refuse_other_formats(data: bytes) -> None:
     found = msgspec.json.decode(data, type=_AnyFormat).format
     if found != FORMAT:
         raise CapsuleError(
-            f"this capsule has format {found}, and this holdfast reads format {FORMAT}: upgrade holdfast"
+            f"this capsule has format {found}, but this holdfast reads format {FORMAT}: upgrade holdfast"
         )
 
 
 def _refuse_contradictions(capsule: Capsule) -> None:
-    """Refuses what no store could have written, so that loading it cannot make a store that is wrong."""
+    """Raise ValueError for contents that no store writes, so that loading them cannot make a wrong store."""
     document = capsule.document
     _require(bool(capsule.plan.steps), "its plan has no steps")
     for name, what in [(document.pipeline, "a pipeline's name"), *((step, "a step's name") for step in capsule.steps)]:
         refuse_bad_name(name, what)
     for text in (document.key, document.batch, document.fingerprint):
-        _require(unkept(text) is None, f"the text {text!r} {unkept(text)}")
-    _require(capsule.plan.pipeline == document.pipeline, "its plan is of another pipeline")
+        why = unkept(text) or too_long(text)
+        _require(why is None, f"the text {shorten(text, MAX_NAME)!r} {why}")
+    _require(capsule.plan.pipeline == document.pipeline, "its plan belongs to another pipeline")
     _require(len(set(capsule.plan.names)) == len(capsule.plan.names), "its plan names a step twice")
     _require((document.state == "done") == (document.step is None), "a document is done when it has no next step")
-    _require(document.state != "waiting" or document.due_at is not None, "a document that waits is due some time")
-    _require(document.state == "dead" or not document.accepted_by, "only dead letters are accepted")
+    _require(document.state != "waiting" or document.due_at is not None, "a waiting document needs a due time")
+    _require(document.state == "dead" or not document.accepted_by, "only dead letters can be accepted")
     _require(all(made < document.generation for made in document.reuses.values()), "it reuses a later generation")
     for item in capsule.items:
-        _require((item.value is UNSET) != (item.data is UNSET), "an item has one value, JSON or bytes")
+        _require((item.value is UNSET) != (item.data is UNSET), "an item must have one value, JSON or bytes")
         decode_json(item.kept) if isinstance(item.kept, str) else None
     places = Counter((item.step, item.position) for item in capsule.items)
-    _require(max(places.values(), default=1) == 1, "it has two items in one place")
+    _require(max(places.values(), default=1) == 1, "it has two items at one position")
     aside = Counter((one.step, one.position) for one in capsule.asides)
     _require(max(aside.values(), default=1) == 1, "it sets one item aside twice")
 

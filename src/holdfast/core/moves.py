@@ -3,31 +3,102 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from datetime import datetime, timedelta
-from functools import lru_cache
-from typing import Any, Literal, Protocol
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
-from holdfast.core.errors import BodyError, StoreError
-from holdfast.core.model import Aside, Checkpoint, Claim, Failure, Item, Plan, State
+from holdfast.core.errors import BodyError, StoreError, TransactionEnded
+from holdfast.core.extents import UNKNOWN, Extents, of_reused_steps
+from holdfast.core.model import Checkpoint, Claim, FailedItem, Failure, Item, Plan, State, SubmitResult
+from holdfast.core.reasons import RECOVERABLE
+from holdfast.core.text_limits import MAX_REASON, shorten
+
+if TYPE_CHECKING:
+    from holdfast.core.pipeline import Pipeline
 
 
 class Tx(Protocol):
-    """The transaction that an effect writes through: your rows and the checkpoint commit together.
+    """The transaction that an effect writes with. Its rows and the checkpoint are committed together.
 
-    `execute` and `executemany` take the SQL and the parameters of the database behind the store, which `dialect` names.
+    SQL and parameters are those of the database of the store: `?` in SQLite, `%s` in PostgreSQL.
+
+    Attributes:
+        dialect: `"sqlite"` or `"postgresql"`.
     """
 
     dialect: Literal["sqlite", "postgresql"]
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
-        """Runs one statement and answers the driver's cursor."""
+        """Run one statement.
+
+        Args:
+            sql: The statement.
+            parameters: Its parameters.
+
+        Returns:
+            The cursor of the database driver, to read rows from.
+
+        Raises:
+            BodyError: The statement would commit or roll back.
+        """
 
     def executemany(self, sql: str, parameters: Any, /) -> Any:
-        """Runs one statement for each of many parameters."""
+        """Run one statement once for each set of parameters.
+
+        Args:
+            sql: The statement.
+            parameters: Many sets of parameters.
+
+        Returns:
+            The cursor of the database driver.
+
+        Raises:
+            BodyError: The statement would commit or roll back.
+        """
+
+    def submit(
+        self,
+        pipeline: Pipeline,
+        key: str,
+        payload: Any = None,
+        *,
+        batch: str | None = None,
+        fingerprint: str = "",
+        priority: int = 0,
+    ) -> SubmitResult:
+        """Submit a document to another pipeline, or to the same one, within this transaction.
+
+        It is there if the transaction is committed, exactly once with the checkpoint, and not otherwise. The pipeline
+        is declared in the store if it is not yet. Its own workers process the document: `holdfast.work(other, store)`.
+
+        Args:
+            pipeline: The pipeline that the document goes through.
+            key: The name of the document within its batch.
+            payload: The JSON that its bodies need.
+            batch: The name of its batch. In an effect: the name of the batch of the document whose effect this is.
+                Elsewhere it must be given.
+            fingerprint: A text that changes when its content changes. A hash of the payload by default.
+            priority: Documents with a higher number are claimed first.
+
+        Returns:
+            Whether the document was new, changed or unchanged.
+
+        Raises:
+            BatchSealed: The batch is sealed or closed, and the document is new or changed.
+            PlanRefused: The pipeline has changed, and open documents in the store cannot go on with it.
+            CannotKeep: The payload is not JSON, or the key, the fingerprint or the name of the batch cannot be stored.
+            BodyError: `batch` is missing outside of an effect, or the transaction has ended.
+
+        Example:
+            @extract.effect
+            def index_pages(tx, doc, pages):
+                for page in pages:
+                    tx.submit(page_index, f"{doc.key}/{page['number']}", page)
+        """
 
 
 Effect = Callable[[Tx], None]
@@ -36,23 +107,35 @@ _ENDS = re.compile(
     r"(?:\s|;|--[^\n]*\n|/\*.*?\*/)*(?:commit|end|abort|rollback(?!\s+(?:(?:transaction|work)\s+)?to\b))\b",
     re.IGNORECASE | re.DOTALL,
 )
+_OPAQUE = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|(?P<tag>\$\w*\$).*?(?P=tag)|--[^\n]*|/\*.*?\*/", re.DOTALL)
+"""Texts, names, quoted bodies and comments: a semicolon in them ends no statement."""
+_BLOCK = re.compile(r"\s*create\s.*?\bbegin\b", re.IGNORECASE | re.DOTALL)
+"""The start of a trigger or a function with a body of statements. Its `end` ends the body."""
 
 
 def refuse_to_end(sql: str) -> None:
-    """Raises BodyError for a statement that would end the transaction an effect was given, before it does."""
-    if _ends(sql):
+    """Raise BodyError for a statement of an effect that would end the transaction."""
+    if ends_transaction(sql):
         raise BodyError("an effect must leave commit and rollback alone: its rows are committed with the checkpoint")
 
 
 @lru_cache(1024)
-def _ends(sql: str) -> bool:
-    return _ENDS.match(sql) is not None
+def ends_transaction(sql: str) -> bool:
+    """Return True if a text of one or more statements ends the transaction in which it runs."""
+    if ";" not in sql:
+        return _ENDS.match(sql) is not None
+    plain = _OPAQUE.sub(" ", sql)
+    return not _BLOCK.match(plain) and any(_ENDS.match(statement) for statement in plain.split(";"))
 
 
 class Move(Struct, frozen=True, gc=False):
     """One forward change of a checkpoint, with the items, the effect and the state that are committed with it.
 
-    `timeout` is how long the document may be where the move leads: in a step, or, parked at a gate, undecided.
+    `timeout` is how long the document may stay where the move leads: in a step, or at a gate without a decision.
+    `mended` has the positions of items that were set aside and are done now. `effects` has, by step, the generation
+    whose rows are there after the move, or None if the step has no rows then; other steps stay as they are. `extents`
+    replaces that of the document, if given. `rows_left` has the steps that wrote rows in an earlier generation which
+    nothing can remove.
     """
 
     claim: Claim
@@ -60,63 +143,120 @@ class Move(Struct, frozen=True, gc=False):
     after: Checkpoint
     state: Literal["running", "done", "paused"] = "running"
     items: Sequence[Item] = ()
-    asides: Sequence[Aside] = ()
+    asides: Sequence[FailedItem] = ()
     mended: Sequence[int] = ()
     effect: Effect | None = None
     timeout: timedelta | None = None
     reason: str = ""
+    code: str = ""
+    effects: dict[str, int | None] | None = None
+    extents: Extents | None = None
+    rows_left: tuple[str, ...] = ()
 
     @property
     def is_progress(self) -> bool:
-        """Whether it was worth a new count of attempts: setting items aside alone is not."""
+        """True if attempts are counted from zero again. Only setting items aside is no progress."""
         return not self.asides or bool(self.items) or bool(self.mended)
 
 
-def rewound(claim: Claim, *, to: str, before: Sequence[str]) -> Claim:
-    """Gives the claim as it is after a rewind: a new generation that reuses what the steps before `to` kept.
+def effect_name(move: Move) -> str:
+    """Return the effect of a move as messages name it: with the name of its function, and its step."""
+    body: Any = move.effect
+    while isinstance(body, partial):
+        body = body.args[0] if body.args else body.func
+    name = getattr(body, "__name__", "") or getattr(body, "name", repr(body))  # the undo of a step has the step
+    return f"the effect {name!r} of step {move.before.step!r}"
 
-    Raises StoreError when the document stands before `to`: it would reuse what was never made.
+
+def transaction_ended(effect: str, *, how: str = "") -> TransactionEnded:
+    """Return the error for an effect that ended its transaction, or tried to.
+
+    Args:
+        effect: The effect, as messages name it.
+        how: The statement that was refused, such as COMMIT. Empty if the transaction was really ended.
     """
-    at = claim.checkpoint
+    rule = (
+        "Its rows are committed with the checkpoint: leave out commit, rollback and begin, also those that a driver or "
+        "an ORM runs (commit(), `with connection:`, executescript())"
+    )
+    if how:
+        return TransactionEnded(f"{effect} tried to run {how}, which was refused. {rule}")
+    return TransactionEnded(
+        f"{effect} ended the transaction that it was given: it ran rollback, a statement that rolls back "
+        f"everything, or a commit, which was refused. {rule}. What it wrote after that may have been kept, and cannot "
+        "be taken back: look at its tables before you redrive the document"
+    )
+
+
+def rewound(claim: Claim, *, to: str, steps: Sequence[str], gates: Container[str] = ()) -> Claim:
+    """Return the claim after a rewind: a new generation that reuses the output of the steps before `to`.
+
+    Args:
+        claim: The claim.
+        to: The step to which the document goes back.
+        steps: All steps of the pipeline, in order.
+        gates: Which of them are gates.
+
+    Raises:
+        StoreError: The document has not reached `to`, so there is no output to reuse.
+    """
+    at, before = claim.checkpoint, steps[: steps.index(to)]
     if at.step in before:
         raise StoreError(
-            f"the document {claim.key!r} stands at {at.step!r} and cannot be rewound to {to!r}, which is later: "
-            f"a rewind goes back, to {at.step!r} or a step before it"
+            f"the document {claim.key!r} is at {at.step!r} and cannot be rewound to {to!r}, which comes later: "
+            f"rewind it to {at.step!r} or to a step before it"
         )
     reuses = {step: (claim.reuses or {}).get(step, at.generation) for step in before}
-    return replace(claim, checkpoint=Checkpoint(at.generation + 1, to, None, at.moves + 1), reuses=reuses)
+    counts = {"losses": 0, "deferrals": 0, "deferred_for": timedelta(0), "interruptions": 0, "held_before": False}
+    extents = _rewound_extents(claim, steps, [step for step in before if step not in gates])
+    after = Checkpoint(at.generation + 1, to, None, at.moves + 1)
+    return replace(claim, checkpoint=after, reuses=reuses, extents=extents, **counts)
+
+
+def _rewound_extents(claim: Claim, steps: Sequence[str], reused: Sequence[str]) -> Extents | None:
+    """Return the extents of reused steps. The place of a step that the pipeline has no more is not known."""
+    if not reused:
+        return None
+    extents = claim.extents or {}
+    unknown = {UNKNOWN: 1} if any(step.isdecimal() for step in extents) else {}
+    return of_reused_steps({**extents, **unknown}, steps, reused)
 
 
 def reuses_of(plan: Plan, claim: Claim) -> dict[int, int]:
-    """Says which generation's items serve the steps that a claim reuses, by the steps' numbers."""
+    """Return the generations that a claim reuses, by the ids of their steps."""
     return {plan.step_ids[step]: made for step, made in (claim.reuses or {}).items()}
 
 
 class Accepted(Struct, frozen=True):
-    """The move is durable."""
+    """The move was committed."""
 
 
 class Lost(Struct, frozen=True):
-    """Another worker holds the document. Nothing of the move was written."""
+    """Another worker holds the document, or it is not where the move starts. Nothing of the move was written."""
 
 
 class Refused(Struct, frozen=True):
-    """The effect failed. Nothing of the move was written; the document is still held."""
+    """The effect failed, or the plan does not allow the move. Nothing was written; the claim is still held."""
 
     error: BaseException
 
 
-Answer = Accepted | Lost | Refused
+CommitResult = Accepted | Lost | Refused
 ACCEPTED = Accepted()
 LOST = Lost()
 
 
-class Ending(Struct, frozen=True):
+Costs = Literal["attempt", "crash", "loss", "deferral", "interruption", "nothing"]
+"""What a release counts against a document."""
+
+
+class Release(Struct, frozen=True):
     """How a worker gives a document back without moving it: failed, put off, interrupted or paused.
 
-    It costs the attempt that was counted at the claim, or a crash instead, or nothing. `step` is the one that failed.
-    `delay` is how long a waiting document waits, and how long a paused one may be undecided: 0 is for ever. `asks` says
-    that a body paused it: whoever resumes it answers that body.
+    `costs` is what is counted: the attempt that was counted at the claim, something else instead, or nothing. `step` is
+    the step that failed. `delay` is how long a waiting document waits, or how long a paused one may wait for a
+    decision; 0 means no limit. `code` is the reason for programs (see holdfast.core.reasons). `outage` says that the
+    failure counts for the circuit of its step; it is not stored. A long reason is cut.
     """
 
     claim: Claim
@@ -125,20 +265,29 @@ class Ending(Struct, frozen=True):
     verb: Literal["fail", "release", "pause", "defer"]
     delay: timedelta = timedelta(0)
     until: datetime | None = None
-    costs: Literal["attempt", "crash", "nothing"] = "attempt"
+    costs: Costs = "attempt"
     failure: Failure | None = None
     reason: str = ""
     step: str = ""
-    asks: bool = False
+    code: str = ""
+    outage: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.reason) > MAX_REASON:
+            force_setattr(self, "reason", shorten(self.reason, MAX_REASON))
+
+    @property
+    def recoverable(self) -> bool | None:
+        """True if the reason can go away by itself, False if it cannot. None if nobody knows."""
+        return RECOVERABLE.get(self.code) if self.failure is None else self.failure.recoverable
 
     @property
     def detail(self) -> dict[str, Any]:
-        """What the journal says of it."""
-        said = {
+        """The details of its journal line."""
+        return {
             "was": "running",
             "state": self.state,
             "reason": self.reason,
             "error": self.failure,
             "costs": self.costs,
         }
-        return said | {"asks": True} if self.asks else said

@@ -1,4 +1,4 @@
-"""Orphans: running documents that nobody seems to advance, how that is known, and what becomes of them."""
+"""Orphans: running documents that no worker seems to advance. How they are found, and what is done with them."""
 
 from __future__ import annotations
 
@@ -7,31 +7,35 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.core.model import Standing, State
-from holdfast.core.words import span
+from holdfast.core.formatting import format_duration
+from holdfast.core.model import DocumentStatus, State
+from holdfast.core.reasons import ORPHAN_OVERDUE, ORPHAN_SILENT, ORPHAN_STUCK, sentence
 
 Strategy = Literal["requeue", "fail", "review"]
-"""What becomes of an orphan: it waits again at its checkpoint, is a dead letter, or is paused for a person."""
+"""What is done with an orphan: requeue it, make it a dead letter, or pause it for a person."""
 
 STRATEGIES: dict[Strategy, State] = {"requeue": "waiting", "fail": "dead", "review": "paused"}
 
 Sign = Literal["silent", "overdue", "stuck"]
-"""What gives an orphan away: its worker, its deadline, or that it does not move."""
+"""Why a document is an orphan: its worker is silent, its step is overdue, or it does not move."""
 
 ERRORS: dict[Sign, str] = {"silent": "WorkerGone", "overdue": "Overdue", "stuck": "NoProgress"}
-"""The word for each in hf_document.error, for filters."""
+"""The value of hf_document.error for each, for filters."""
+
+WORKER_CRASHED_ERROR = "WorkerCrashed"
+"""The value of hf_document.error for a silent worker that crashed, with evidence."""
 
 GRACE = timedelta(hours=2)
-"""How long ago the last sign of life has to be before a scan calls a document an orphan."""
+"""How long a document must show no sign of life before a scan calls it an orphan."""
 
 
 class Orphan(Struct, frozen=True):
-    """A running document that nobody seems to advance: since when, why that is thought, and whether its worker lives.
+    """A running document that no worker seems to advance: since when, why, and whether its worker is alive.
 
-    `fence` and the moves of its checkpoint say which orphaning is meant: whatever happened since makes it another.
+    `fence` and the number of moves identify this finding. If either changed, the document was worked on since.
     """
 
-    standing: Standing
+    document: DocumentStatus
     fence: int
     sign: Sign
     since: datetime
@@ -39,25 +43,25 @@ class Orphan(Struct, frozen=True):
     alive: bool
 
 
-def orphan_of(standing: Standing, fence: int, *, beat_at: datetime, silent: bool, now: datetime) -> Orphan:
-    """Says of a running document that is an orphan why it is one: the worker first, the deadline next."""
-    step, deadline = standing.checkpoint.step, standing.deadline_at
+def orphan_of(document: DocumentStatus, fence: int, *, heartbeat_at: datetime, silent: bool, now: datetime) -> Orphan:
+    """Return why a document is an orphan. Check its worker first, then its deadline."""
+    step, deadline = document.checkpoint.step, document.deadline_at
     if silent:
-        why = f"worker {standing.holder} is silent since {on_the_clock(beat_at)}"
-        return Orphan(standing, fence, "silent", beat_at, why, alive=False)
+        why = sentence(ORPHAN_SILENT, worker=document.holder, since=format_utc(heartbeat_at))
+        return Orphan(document, fence, "silent", heartbeat_at, why, alive=False)
     if deadline is not None and deadline < now:
-        why = f"overdue at {step} since {on_the_clock(deadline)}"
-        return Orphan(standing, fence, "overdue", deadline, why, alive=True)
-    since = last_progress(standing)
-    why = f"no progress at {step} for {span((now - since).total_seconds())}"
-    return Orphan(standing, fence, "stuck", since, why, alive=True)
+        why = sentence(ORPHAN_OVERDUE, step=step, since=format_utc(deadline))
+        return Orphan(document, fence, "overdue", deadline, why, alive=True)
+    since = last_progress(document)
+    why = sentence(ORPHAN_STUCK, step=step, duration=format_duration((now - since).total_seconds()))
+    return Orphan(document, fence, "stuck", since, why, alive=True)
 
 
-def last_progress(standing: Standing) -> datetime:
-    """Gives the moment at which a document last moved, or was claimed."""
-    return max(standing.moved_at, standing.claimed_at or standing.moved_at)
+def last_progress(document: DocumentStatus) -> datetime:
+    """Return when a document last moved or was claimed."""
+    return max(document.moved_at, document.claimed_at or document.moved_at)
 
 
-def on_the_clock(when: datetime) -> str:
-    """Gives a moment as it is kept in reasons: the same for whoever reads it."""
+def format_utc(when: datetime) -> str:
+    """Format a time in UTC. Stored reasons must read the same for everybody."""
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,38 +1,42 @@
-"""Plans as data: what a pipeline looks like to a store, and whether documents can go on under a new one."""
+"""Plans: what a store keeps of a pipeline, whether open documents can go on under a new one, and pins.
+
+A pin is the plan under which the finished steps of a document were really done. A document may begin under one plan and
+go on under another. If its finished steps are the same in both, it is pinned to the new plan. Otherwise it is pinned to
+a combined plan that nobody declared: finished steps as they were done, the rest as it is now. So stale work is found
+whichever plan comes next, and no step is done twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from hashlib import blake2b
-from itertools import pairwise
-from typing import Any, Literal
+from itertools import pairwise, takewhile
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.core.damage import parked_because
-from holdfast.core.errors import PlanRefused
-from holdfast.core.model import OPEN_STATES, State
-
-StepKind = Literal["value", "stream", "over", "gate"]
+from holdfast.core.errors import DefinitionError, PlanRefused
+from holdfast.core.model import OPEN_STATES, State, StepKind
+from holdfast.core.reasons import DAMAGED, sentence
+from holdfast.core.text_limits import MAX_NAME, shorten, too_long
 
 Orders = Mapping[int, Sequence[str]]
-"""The steps of each plan that a pipeline ever had, in order, under the names they have now."""
+"""The steps of each plan that a pipeline ever had, in order, with their current names."""
 
-Crowd = tuple[int, list[str]]
-"""How many documents, and the first three by name."""
+CountAndKeys = tuple[int, list[str]]
+"""How many documents there are, and the keys of the first three."""
 
-Pinned = Callable[[Sequence[int], Sequence[State], str | None], Crowd]
-"""Finds the documents that are pinned to these plans, in these states, at this step or at any."""
-
-REORDERED = "the order of the steps changed"
+Pinned = Callable[[Sequence[int], Sequence[State], str | None], CountAndKeys]
+"""Find the documents that are pinned to these plans, in these states, at this step or at any."""
 
 _in_order = msgspec.json.Encoder(order="deterministic").encode
 
 
 class StepShape(Struct, frozen=True, omit_defaults=True):
-    """What a store remembers of a step. One that is gone was taken out before what comes after it was made."""
+    """What a store keeps of a step. A step that is gone was removed before the later steps were done."""
 
     name: str
     kind: StepKind
@@ -44,7 +48,7 @@ class StepShape(Struct, frozen=True, omit_defaults=True):
 
 
 class Shape(Struct, frozen=True):
-    """What a store remembers of a pipeline. Documents are pinned to the shape they were last worked under."""
+    """What a store keeps of a pipeline. Documents are pinned to the shape under which they were worked on."""
 
     pipeline: str
     steps: tuple[StepShape, ...]
@@ -56,92 +60,93 @@ class Shape(Struct, frozen=True):
         return tuple(step.name for step in self.steps)
 
     @property
-    def gates(self) -> tuple[str, ...]:
-        """The names of the gates, in order."""
-        return tuple(step.name for step in self.steps if step.kind == "gate")
+    def kinds(self) -> tuple[StepKind, ...]:
+        """The kinds of the steps, in order."""
+        return tuple(step.kind for step in self.steps)
 
     def digest(self) -> str:
-        """Gives a mark that is equal for equal steps, whatever they were called before."""
+        """Return a hash of the steps. `renamed` is not part of it."""
         return blake2b(_in_order(self.steps), digest_size=16).hexdigest()
 
     def mark(self, step_ids: Sequence[int]) -> str:
-        """Gives the mark by which a store knows a plan: equal steps, which are the very same in the store."""
+        """Return a hash of the steps and their ids. A store finds a known plan by it."""
         return blake2b(_in_order((self.steps, step_ids)), digest_size=16).hexdigest()
 
     def called(self, names: Sequence[str]) -> Shape:
-        """Gives the same steps under other names, those that they have now."""
+        """Return the same steps with other names."""
         now = dict(zip(self.names, names, strict=True))
         steps = [replace(step, name=now[step.name], over=now.get(step.over or "", step.over)) for step in self.steps]
         return Shape(self.pipeline, tuple(steps))
 
 
 def same_json(one: Any, other: Any) -> bool:
-    """Answers whether two values are the same JSON: 1 is neither 1.0 nor true, and the order of keys says nothing."""
+    """Check whether two values are the same JSON. 1 equals neither 1.0 nor true; the order of keys is ignored."""
     return _in_order(one) == _in_order(other)
 
 
-def lost(shape: Shape) -> str:
-    """Says why a document is parked that stands at a step which its pipeline never had."""
-    return parked_because("it stands at a step that the store does not know", to=shape.names[0])
+def unknown_step(shape: Shape) -> str:
+    """Return the sentence with which a document is parked that is at a step its pipeline never had."""
+    return sentence(DAMAGED, what="it stands at a step that the store does not know", to=shape.names[0])
 
 
-def refuse_if_stranded(shape: Shape, stranded: Mapping[str, Crowd], orders: Orders) -> None:
-    """Raises PlanRefused when open documents stand at steps that the shape lacks; says which map to declare."""
+def refuse_if_stranded(shape: Shape, stranded: Mapping[str, CountAndKeys], orders: Orders) -> None:
+    """Raise PlanRefused if open documents are at steps that the shape does not have. Suggest `renamed`."""
     if not stranded:
         return
     lines = [f"  {count} at {step!r}, such as {_named(keys)}" for step, (count, keys) in sorted(stranded.items())]
     raise PlanRefused(
-        f"pipeline {shape.pipeline!r} has no longer the steps at which documents stand:\n"
+        f"pipeline {shape.pipeline!r} no longer has the steps at which documents are:\n"
         + "\n".join(
-            [*lines, f"Its steps are now: {', '.join(shape.names)}.", *_ways_out(shape, sorted(stranded), orders)]
+            [*lines, f"Its steps are now: {', '.join(shape.names)}.", *_suggestions(shape, sorted(stranded), orders)]
         )
     )
 
 
-def _ways_out(shape: Shape, stranded: Sequence[str], orders: Orders) -> Iterator[str]:
-    heirs = _heirs([step for step in stranded if step not in shape.renamed], shape.names, orders)
-    if heirs:
+def _suggestions(shape: Shape, stranded: Sequence[str], orders: Orders) -> Iterator[str]:
+    successors = _successors([step for step in stranded if step not in shape.renamed], shape.names, orders)
+    if successors:
         yield (
-            f"If this is where they go on, write Pipeline({shape.pipeline!r}, renamed={shape.renamed | heirs}); "
-            "otherwise name other steps, or bring the old ones back until the documents are done."
+            f"If they should go on there, write Pipeline({shape.pipeline!r}, renamed={shape.renamed | successors}); "
+            "otherwise use other steps, or bring the old ones back until the documents are done."
         )
     for step in stranded:
         if step in shape.renamed:
             yield (
-                f"{step!r} is renamed already, but workers of the earlier shape hold its documents: stop them, then "
-                "try again."
+                f"{step!r} is already in renamed=, but workers with the old pipeline hold its documents: stop them, "
+                "then try again."
             )
-        elif step not in heirs:
-            yield f"Nothing comes after {step!r} any more: bring it back until its documents are done."
+        elif step not in successors:
+            yield f"No step comes after {step!r} any more: bring it back until its documents are done."
 
 
-def _heirs(gone: Sequence[str], now: Sequence[str], orders: Orders) -> dict[str, str]:
-    """Guesses where documents go on whose steps are gone: at the new step in its place, else at the next that is left.
+def _successors(removed: Sequence[str], now: Sequence[str], orders: Orders) -> dict[str, str]:
+    """Guess where documents of removed steps go on: at the new step in the same place, else at the next step left.
 
-    A new name is taken by the first step that the map leads to it: its own, or the latest, so that nobody is sent back.
+    If several steps lead to one new name, the first entry of the map renames the step: its own, or the latest one, so
+    that no document goes back.
     """
     renamed: dict[str, str] = {}
     joined: list[tuple[int, str, str]] = []
-    for step in gone:
+    for step in removed:
         before = next((order for order in reversed([*orders.values()]) if step in order), [step])
         place = before.index(step)
-        heir, *later = [name if name in now else None for name in _renamed(before, now)[place:]]
-        if heir:
-            renamed[step] = heir
-        elif heir := next(filter(None, later), None):
-            joined.append((place, step, heir))
-    return renamed | {step: heir for _, step, heir in sorted(joined, reverse=True)}
+        successor, *later = [name if name in now else None for name in _renamed(before, now)[place:]]
+        if successor:
+            renamed[step] = successor
+        elif successor := next(filter(None, later), None):
+            joined.append((place, step, successor))
+    return renamed | {step: successor for _, step, successor in sorted(joined, reverse=True)}
 
 
 def _renamed(before: Sequence[str], now: Sequence[str]) -> list[str]:
-    """Gives the order as it was, with new names for steps that are gone: the likest of their place, else the first."""
-    from difflib import get_close_matches  # slow to import, and seldom needed
+    """Return the old order with new names for removed steps: the most similar in that place, else the first."""
+    from difflib import get_close_matches  # slow to import, and rarely needed
 
     names = [*before]
-    for alike in (True, False):
+    for similar_only in (True, False):
         for place, step in enumerate(before):
             new = [name for name in _between_neighbours(place, names, now) if name not in names]
-            best = get_close_matches(step, new, n=1) if alike else new[:1]
+            best = get_close_matches(step, new, n=1) if similar_only else new[:1]
             if names[place] not in now and best:
                 names[place] = best[0]
     return names
@@ -153,39 +158,48 @@ def _between_neighbours(place: int, names: Sequence[str], now: Sequence[str]) ->
     return now[start:stop]
 
 
+def refuse_long_names(shape: Shape) -> None:
+    """Raise DefinitionError for a name of a pipeline or a step that no store can look up."""
+    for name in (shape.pipeline, *shape.names, *shape.renamed):
+        if why := too_long(name):
+            raise DefinitionError(
+                f"the pipeline or step {shorten(name, MAX_NAME)!r} cannot be declared: its name {why}"
+            )
+
+
 def refuse_if_sent_back(shape: Shape, orders: Orders, pinned: Pinned) -> None:
-    """Raises PlanRefused when `renamed` would set documents back to a step that is behind them."""
+    """Raise PlanRefused if `renamed` would move documents back to a step that they have passed."""
     for old, new in shape.renamed.items():
         back = [plan_id for plan_id, order in orders.items() if _is_before(order, new, old)]
         count, keys = pinned(back, (*OPEN_STATES, "dead"), old) if back else (0, [])
         if count:
             order = orders[back[-1]]
             later = [name for name in order[order.index(old) :] if name in shape.names]
-            hint = f"Name a step that comes after {old!r}, such as {later[0]!r}, or bring" if later else "Bring"
+            hint = f"Use a step that comes after {old!r}, such as {later[0]!r}, or bring" if later else "Bring"
             raise PlanRefused(
-                f"renamed={{{old!r}: {new!r}}} would send documents back, over what they kept: {new!r} comes before "
+                f"renamed={{{old!r}: {new!r}}} would send documents back to finished work: {new!r} comes before "
                 f"{old!r}.\n  {count} at {old!r}, such as {_named(keys)}\n{hint} {old!r} back until they are done."
             )
 
 
 def refuse_if_reordered(shape: Shape, orders: Orders, pinned: Pinned) -> list[int]:
-    """Raises PlanRefused when open documents were begun in another order. Answers the plans that have another."""
+    """Raise PlanRefused if open documents began with another order. Return the plans with another order."""
     others = {plan_id: swap for plan_id, order in orders.items() if (swap := _swapped(order, shape.names))}
     for plan_id, (first, then) in others.items():
         count, keys = pinned([plan_id], OPEN_STATES, None)
         if count:
             documents = "1 open document was" if count == 1 else f"{count} open documents were"
             raise PlanRefused(
-                f"pipeline {shape.pipeline!r} has its steps in another order than {documents} begun with, such as "
-                f"{_named(keys)}: {first!r} came before {then!r}.\nWhat they have behind them would be done twice or "
-                f"left out. Keep the order {', '.join(orders[plan_id])} until they are done or cancelled, or give the "
-                "pipeline another name."
+                f"pipeline {shape.pipeline!r} has its steps in another order than {documents} started with, such as "
+                f"{_named(keys)}: {first!r} came before {then!r}.\nSteps would be done twice or left out. Keep the "
+                f"order {', '.join(orders[plan_id])} until they are done or cancelled, or use another "
+                "name for the pipeline."
             )
     return [*others]
 
 
 def _swapped(before: Sequence[str], now: Sequence[str]) -> tuple[str, str] | None:
-    """Finds two steps that both orders have, the other way round."""
+    """Return two steps that are in both orders, but the other way round."""
     common = [name for name in before if name in now]
     return next(((first, then) for first, then in pairwise(common) if _is_before(now, then, first)), None)
 
@@ -196,3 +210,74 @@ def _is_before(order: Sequence[str], one: str, other: str) -> bool:
 
 def _named(keys: Sequence[str]) -> str:
     return ", ".join(map(repr, keys))
+
+
+# pins
+
+
+class DocumentCount(Struct, frozen=True):
+    """How many documents are at one step in one state. Settled ones (closed batch, cleaned up) are never redone."""
+
+    state: State
+    step: str | None
+    documents: int
+    settled: bool = False
+
+
+class KnownPlan(Struct, frozen=True):
+    """A plan that a store knows, with the current names of its steps, and the documents pinned to it.
+
+    A plan without `declared_at` is a combined one: its documents began under one plan and went on under another.
+    """
+
+    plan_id: int
+    shape: Shape
+    declared_at: datetime | None = None
+    documents: tuple[DocumentCount, ...] = ()
+
+
+Shapes = Mapping[int, Shape]
+"""The shapes of a pipeline's plans by plan id, with the current names of their steps."""
+
+Remember = Callable[[Shape], int]
+"""Save a combined plan and return its id."""
+
+
+def combined_shape(begun: Shape, under: Shape, at: str) -> Shape:
+    """Return the shape of a document that began under one shape and goes on at a step of another."""
+    later = under.steps[under.names.index(at) :]
+    ahead = {step.name for step in later}
+    behind = [*takewhile(lambda step: step.name not in ahead, begun.steps)]
+    return Shape(under.pipeline, (*_mark_removed(behind, under.names), *later))
+
+
+def _mark_removed(behind: list[StepShape], names: Iterable[str]) -> list[StepShape]:
+    """Mark removed steps at the end as gone: their items exist, but later steps were made without them."""
+    known = set(names)
+    stay = len(behind)
+    while stay and behind[stay - 1].name not in known:
+        stay -= 1
+    return [*behind[:stay], *(replace(step, gone=True) for step in behind[stay:])]
+
+
+def new_pins(
+    claimed: Iterable[tuple[int, int, str]], shapes: Shapes, *, under: int, remember: Remember
+) -> dict[int, list[int]]:
+    """Return the new plan ids of documents that go on under another plan, with the documents of each.
+
+    `claimed` has (document, plan, step) as they were. Documents that keep their plan are left out.
+    """
+    digests = {plan_id: shape.digest() for plan_id, shape in shapes.items()}
+    known = {digest: plan_id for plan_id, digest in digests.items()} | {digests[under]: under}
+    pins: dict[tuple[int, str], int] = {}
+    changed: dict[int, list[int]] = {}
+    for document_id, begun, at in claimed:
+        if (begun, at) not in pins:
+            shape = combined_shape(shapes[begun], shapes[under], at)
+            digest = shape.digest()
+            if digest not in known:
+                known[digest] = remember(shape)
+            pins[begun, at] = begun if digest == digests[begun] != digests[under] else known[digest]
+        if pins[begun, at] != begun:
+            changed.setdefault(pins[begun, at], []).append(document_id)
+    return changed

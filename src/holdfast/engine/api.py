@@ -1,41 +1,63 @@
-"""What most people call: open a store, submit documents, drain or work."""
+"""The main functions of the public API: open a store, submit documents, drain or work."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec.structs import replace
 
-from holdfast.core.codec import checked_json
+from holdfast.core.batches import DEFAULT_DEADLINE_ACTION, DeadlineAction
 from holdfast.core.errors import HoldfastError
-from holdfast.core.model import NewDocument, Receipt
+from holdfast.core.fingerprints import payload_fingerprint, with_fingerprint
+from holdfast.core.model import NewDocument, SubmitResult
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.budget import Budget, stopping_on_signals
-from holdfast.engine.events import Listener
-from holdfast.engine.report import Report
-from holdfast.engine.settings import How, Settings
+from holdfast.engine.settings import WorkerOptions, WorkerSettings
+from holdfast.observe.events import Listener, Submitted
+from holdfast.observe.report import Report
 from holdfast.stores import open_store
-from holdfast.stores.protocol import Store, Which
+from holdfast.stores.protocol import Store
 
 if TYPE_CHECKING:
-    from holdfast.engine.findings import Verification
     from holdfast.engine.worker import Worker
 
 SLICE = 1000
 """How many documents are submitted in one transaction."""
+
+SUBMITTER = "submit"
+"""The name in the journal of a batch for a deadline that a submit sets."""
 
 Submittable = NewDocument | str | os.PathLike[str] | tuple[str, Any]
 
 
 @contextmanager
 def opened(url: str) -> Iterator[Store]:
-    """Opens the store that a URL names, and closes it at the end of the block."""
+    """Open the store at a URL. Close it at the end of the `with` block.
+
+    An empty database gets its tables. A database with an older schema must be migrated first.
+
+    Args:
+        url: `sqlite:///papers.db`, `postgresql://user@host/name` or `memory://`.
+
+    Returns:
+        A context manager that yields the store.
+
+    Raises:
+        StoreError: The URL names no store, or the database cannot be reached.
+        SchemaOutdated: The database was made by an older holdfast. Run `holdfast migrate`.
+        SchemaNewer: The database was made by a newer holdfast. Upgrade holdfast.
+
+    Example:
+        with holdfast.open("sqlite:///papers.db") as store:
+            holdfast.drain(papers, store)
+    """
     store = open_store(url)
     try:
         yield store
@@ -44,24 +66,81 @@ def opened(url: str) -> Iterator[Store]:
 
 
 def submit(
-    pipeline: Pipeline, store: Store, *, batch: str, documents: Iterable[Submittable], priority: int = 0
-) -> Receipt:
-    """Submits documents to a batch: paths, (key, payload) pairs or NewDocuments, as many as there are.
+    pipeline: Pipeline,
+    store: Store,
+    *,
+    batch: str,
+    documents: Iterable[Submittable],
+    priority: int = 0,
+    deadline: datetime | timedelta | None = None,
+    at_deadline: DeadlineAction = DEFAULT_DEADLINE_ACTION,
+    listeners: Sequence[Listener] = (),
+) -> SubmitResult:
+    """Submit documents to a batch.
 
-    Known documents whose content did not change are left alone; changed ones begin anew. Only a slice is held in
-    memory. What was submitted before an error stays submitted, and submitting all again is safe.
+    A document that the batch already has, with the same fingerprint, is left as it is. With another fingerprint it
+    starts again from the first step, as a new generation. `documents` may be a generator: 1,000 documents are read and
+    committed at a time. If an error occurs, the documents committed before it stay. It is safe to submit all again.
+
+    Args:
+        pipeline: The pipeline that the documents go through.
+        store: The store that keeps them.
+        batch: The name of the batch. A new name makes a new batch.
+        documents: Paths, `(key, payload)` pairs or NewDocuments. A path is its own key; its payload is
+            `{"path": ...}`, its fingerprint is the size and modification time of the file. The fingerprint of a pair
+            is a hash of its payload.
+        priority: Documents with a higher number are claimed first. 0 keeps the priority of a NewDocument.
+        deadline: When the batch must be finished: a time with a time zone, or a duration from now. It replaces an
+            earlier deadline of the batch. When it has passed, the batch is sealed, and documents that are still open
+            are ended.
+        at_deadline: How they are ended: `"fail"` makes them dead letters, `"cancel"` cancels them.
+        listeners: Functions that are called with the event `Submitted` for every 1,000 documents. It names documents
+            that are done already.
+
+    Returns:
+        How many documents were new, changed and unchanged.
+
+    Raises:
+        DuplicateKey: `documents` contains the same key twice.
+        BatchSealed: The batch is sealed or closed, and a document is new or changed.
+        PlanRefused: The pipeline has changed, and open documents in the store cannot go on with it.
+        CannotKeep: A payload is not JSON, or a key, fingerprint or priority cannot be stored.
+        DefinitionError: The pipeline has no steps, or its `renamed` is wrong.
+        HoldfastError: `documents` is one string instead of a list, or `deadline` is a time without a time zone.
+        StoreError: The store cannot be reached or used.
+
+    Example:
+        with holdfast.open("sqlite:///papers.db") as store:
+            result = holdfast.submit(papers, store, batch="march", documents=["a.pdf", "b.pdf"])
+            print(result.new, "new")
     """
     if isinstance(documents, (str, bytes)):
-        raise HoldfastError(f"documents= takes many documents, not one: write documents=[{documents!r}]")
+        raise HoldfastError(f"documents= takes a list of documents, not one text: write documents=[{documents!r}]")
+    if isinstance(deadline, datetime) and deadline.tzinfo is None:
+        raise HoldfastError("deadline= needs a time with a time zone, such as datetime.now(UTC) + timedelta(hours=2)")
     plan = store.declare(pipeline.shape())
-    stream = (_new(document, priority) for document in documents)
+    stream = (new_document(document, priority) for document in documents)
     submission = int.from_bytes(os.urandom(8)) >> 2
-    receipt = Receipt()
+    result = SubmitResult()
     part = 0
-    while some := list(islice(stream, SLICE)):
-        receipt += store.submit(plan, batch, some, submission=submission, part=part)
+    while slice_ := list(islice(stream, SLICE)):
+        part_result = store.submit(plan, batch, slice_, submission=submission, part=part)
+        if listeners:
+            done = _keys_done(store, pipeline.name, batch, slice_) if part_result.unchanged else []
+            for listener in listeners:
+                listener(Submitted(pipeline.name, batch, part_result, done))
+        result += part_result
         part += 1
-    return receipt
+    if deadline is not None and part:
+        at = deadline if isinstance(deadline, datetime) else store.now() + deadline
+        store.set_deadline(pipeline.name, batch, at=at, action=at_deadline, who=SUBMITTER, reason="set at a submit")
+    return result
+
+
+def _keys_done(store: Store, pipeline: str, batch: str, documents: Sequence[NewDocument]) -> list[str]:
+    """Return the keys of documents that are done."""
+    found = store.documents_by_key(pipeline, batch, [document.key for document in documents])
+    return [document.key for document in found if document.state == "done"]
 
 
 def drain(
@@ -70,11 +149,42 @@ def drain(
     *,
     budget: Budget | timedelta | None = None,
     listeners: Sequence[Listener] = (),
-    **how: Unpack[How],
+    **how: Unpack[WorkerOptions],
 ) -> Report:
-    """Works until no document of the pipeline waits or runs any more. Ctrl-C and SIGTERM stop it at the next item.
+    """Work until no document of the pipeline waits or runs any more.
 
-    The keywords are those of `work`.
+    Documents that wait for a retry are waited for. Paused documents and dead letters are not. Ctrl-C, SIGTERM, SIGHUP
+    and the budget stop the work at the next item; what is finished is committed first.
+
+    Args:
+        pipeline: The pipeline whose documents are worked on.
+        store: The store that keeps them.
+        budget: When to stop: after this long, or a Budget that you can stop from your own code.
+        listeners: Functions that are called with every event of the worker. See `holdfast.observe.events`.
+        **how: The keywords below.
+        batch: Work only on the documents of this batch. All batches by default.
+        threads: How many bodies run at the same time in each process. Default 8.
+        processes: How many processes work. More than 1 helps bodies that compute in Python. The others are forked from
+            this one. Default 1.
+        concurrency: How many documents one process holds at the same time, at most. Default 1000.
+        lease: How long the worker may send no heartbeat before others take its documents. Default 30 seconds.
+        grace: How long running bodies may go on after a stop was asked for. Default 10 seconds.
+        name: The name of the worker in the journal. Host name, process id and a random suffix by default.
+        maintenance: `holdfast.MaintenanceScan()` looks from time to time for batches, dead letters and documents that
+            nobody takes care of. None by default.
+
+    Returns:
+        What this worker did: documents done, dead, paused and so on.
+
+    Raises:
+        DefinitionError: The pipeline has no steps, or a keyword has a wrong value.
+        PlanRefused: The pipeline has changed, and open documents in the store cannot go on with it.
+        HoldfastError: `processes` is more than 1 and the store is in memory.
+        StoreError: The store cannot be reached or used.
+
+    Example:
+        report = holdfast.drain(papers, store, budget=timedelta(minutes=10))
+        print(report.done, "done;", report.stopped_by or "nothing left to do")
     """
     return _worked(lambda worker: worker.drain(), pipeline, store, budget=budget, listeners=listeners, **how)
 
@@ -85,49 +195,43 @@ def work(
     *,
     budget: Budget | timedelta | None = None,
     listeners: Sequence[Listener] = (),
-    **how: Unpack[How],
+    **how: Unpack[WorkerOptions],
 ) -> Report:
-    """Works for ever, or until the budget is over. Ctrl-C and SIGTERM stop it at the next item.
+    """Work until the process is stopped, or until the budget is over.
 
-    batch        only the documents of this batch
-    threads      how many plain bodies run at once, in each process (8)
-    processes    how many processes work, for bodies that compute in Python: the others are copies of this one (1)
-    concurrency  how many documents are held at once, at most (1000)
-    lease        how long the worker may be silent before others take its documents (30 s)
-    grace        how long a body may go on when the worker is stopped (10 s)
-    name         what the worker is called in the journal
-    listeners    functions that are called with every event of the engine
+    When nothing is due, the worker waits for new documents. Ctrl-C, SIGTERM, SIGHUP and the budget stop the work at
+    the next item; what is finished is committed first.
+
+    Args:
+        pipeline: The pipeline whose documents are worked on.
+        store: The store that keeps them.
+        budget: When to stop: after this long, or a Budget that you can stop from your own code.
+        listeners: Functions that are called with every event of the worker. See `holdfast.observe.events`.
+        **how: The keywords below.
+        batch: Work only on the documents of this batch. All batches by default.
+        threads: How many bodies run at the same time in each process. Default 8.
+        processes: How many processes work. More than 1 helps bodies that compute in Python. The others are forked from
+            this one. Default 1.
+        concurrency: How many documents one process holds at the same time, at most. Default 1000.
+        lease: How long the worker may send no heartbeat before others take its documents. Default 30 seconds.
+        grace: How long running bodies may go on after a stop was asked for. Default 10 seconds.
+        name: The name of the worker in the journal. Host name, process id and a random suffix by default.
+        maintenance: `holdfast.MaintenanceScan()` looks from time to time for batches, dead letters and documents that
+            nobody takes care of. None by default.
+
+    Returns:
+        What this worker did: documents done, dead, paused and so on.
+
+    Raises:
+        DefinitionError: The pipeline has no steps, or a keyword has a wrong value.
+        PlanRefused: The pipeline has changed, and open documents in the store cannot go on with it.
+        HoldfastError: `processes` is more than 1 and the store is in memory.
+        StoreError: The store cannot be reached or used.
+
+    Example:
+        holdfast.work(papers, store, threads=16, lease=timedelta(minutes=1))
     """
     return _worked(lambda worker: worker.work(), pipeline, store, budget=budget, listeners=listeners, **how)
-
-
-def verify(
-    pipeline: Pipeline,
-    store: Store,
-    *,
-    batch: str | None = None,
-    key: str | None = None,
-    sample: float | None = None,
-    seed: int | None = None,
-    who: str = "verify",
-    threads: int = 8,
-) -> Verification:
-    """Asks, for documents that no worker holds, the verify of every step behind them, and has redone what is gone.
-
-    batch    only the documents of this batch
-    key      only the document of this key, or all that are like it, with * and ?
-    sample   only so many documents (an int), or this share of them (a float up to 1.0), drawn at random
-    seed     draws the same sample again
-    who      who asks; kept in the journal
-    threads  how many verifies run at once
-
-    A document whose work is gone is rewound to that step. If it was already done anew for that reason, and nobody
-    decided since, it is parked at the step. Accepted dead letters, and what was cleaned up, are left as they are.
-    """
-    from holdfast.engine.verification import verify_documents  # with its pool of threads, which workers do not need
-
-    which: Which = {"batch": batch, "key": key}
-    return verify_documents(pipeline, store, which, sample=sample, seed=seed, who=who, threads=threads)
 
 
 def _worked(
@@ -137,28 +241,36 @@ def _worked(
     *,
     budget: Budget | timedelta | None,
     listeners: Sequence[Listener],
-    **how: Unpack[How],
+    **how: Unpack[WorkerOptions],
 ) -> Report:
-    """Works. Whoever only submits, or looks, does without all that this needs."""
+    """Run a worker, and fork further ones if asked to. The import is late: submitting does not need it."""
     from holdfast.engine.worker import Worker
 
-    limits, settings = _limits(budget), Settings(**how)
+    limits, settings = _limits(budget), WorkerSettings(**how)
     worker = Worker(pipeline, store, settings=settings, budget=limits, listeners=listeners)
 
     def work_in_a_copy(number: int, tell: Listener) -> None:
         named = replace(settings, name=f"{settings.name}-{number}")
         do(Worker(pipeline, store, settings=named, budget=limits, listeners=[tell]))
 
-    with ExitStack() as around:
-        around.enter_context(stopping_on_signals(limits))
+    with ExitStack() as stack:
+        stack.enter_context(stopping_on_signals(limits))
         if others := settings.processes - 1:
             if store.url == "memory://":
-                raise HoldfastError("a store in memory belongs to one process: processes= needs a database")
-            from holdfast.engine.crew import beside
+                raise HoldfastError("a memory store belongs to one process: processes= needs SQLite or PostgreSQL")
+            from holdfast.engine.crash_evidence import note_exit_of_child, notes_folder
+            from holdfast.engine.worker_processes import forked_workers
 
-            store.rest()  # no connection goes along
-            around.enter_context(
-                beside(work_in_a_copy, others=others, hear=worker.hear, budget=limits, grace=settings.grace)
+            store.disconnect()  # a forked process must not share a connection
+            stack.enter_context(
+                forked_workers(
+                    work_in_a_copy,
+                    count=others,
+                    relay=worker.relay,
+                    budget=limits,
+                    grace=settings.grace,
+                    on_death=partial(note_exit_of_child, notes_folder(store)),
+                )
             )
         do(worker)
     return worker.report()
@@ -168,26 +280,20 @@ def _limits(budget: Budget | timedelta | None) -> Budget:
     return budget if isinstance(budget, Budget) else Budget(budget)
 
 
-def _new(document: Submittable, priority: int) -> NewDocument:
+def new_document(document: Submittable, priority: int = 0) -> NewDocument:
+    """Return what was submitted as a document: a path, a pair of key and payload, or a NewDocument."""
     if isinstance(document, NewDocument):
-        mark = document.fingerprint or _mark(checked_json(document.payload, f"the payload of {document.key!r}"))
-        return NewDocument(document.key, document.payload, mark, priority or document.priority)
+        marked = with_fingerprint(document)
+        return replace(marked, priority=priority) if priority else marked
     if isinstance(document, tuple):
         key, payload = document
-        text = checked_json(payload, f"the payload of {key!r}")
-        return NewDocument(str(key), payload, _mark(text), priority)
+        return NewDocument(str(key), payload, payload_fingerprint(key, payload), priority)
     path = os.fspath(document)
     return NewDocument(path, {"path": path}, file_mark(path), priority)
 
 
-def _mark(text: str) -> str:
-    from hashlib import blake2b
-
-    return blake2b(text.encode(), digest_size=16).hexdigest()
-
-
 def file_mark(path: str) -> str:
-    """Gives a mark that changes when a file does: its size and its time of change. Empty when there is no file."""
+    """Return a fingerprint of a file: its size and modification time. Empty if there is no such file."""
     try:
         seen = Path(path).stat()
     except OSError:

@@ -1,37 +1,52 @@
 """The executor: takes one document through its pipeline. It does no I/O.
 
-It is a generator that says what to compute and what to commit, and is told what came of it. A worker's loop, a single
-thread, a function with a deadline and a test with a hand-moved clock all drive this same generator.
+It is a generator. It yields requests (compute this, commit this), and the caller sends the answers. A worker, a single
+thread, a function with a deadline and a test with a manual clock all drive this same generator.
 
     request = next(run)            Compute: start the calls, send a list of events as soon as there are any
-    request = run.send(events)     Commit: send the answer of the store
-    request = run.send(answer)     GiveBack: the last one; Rewind: send the claim as it is after it;
+    request = run.send(events)     CommitMove: send the result of the commit
+    request = run.send(result)     RewindDocument: send the claim after the rewind
                                    ReadJournal: send the journal
+                                   GiveBack: the last request
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Sequence
+from collections.abc import Generator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.decisions import waits_at
 from holdfast.core.document import Document
-from holdfast.core.errors import CursorExpired
-from holdfast.core.integrity import Flaw, Traces, damage, flaw, misplaced, parked
-from holdfast.core.model import Checkpoint, Claim, Entry, Item
-from holdfast.core.moves import Accepted, Answer, Effect, Ending, Move, Refused, Tx
+from holdfast.core.errors import CursorExpired, ItemDamaged
+from holdfast.core.extents import after_step, inside_step, place_mark
+from holdfast.core.integrity import (
+    NO_ITEMS,
+    KeptState,
+    checkpoint_damage,
+    count_damage,
+    cursor_damage,
+    order_damage,
+    parking_of,
+    row_damage,
+    stream_damage,
+    windows_damage,
+)
+from holdfast.core.item_windows import Windows
+from holdfast.core.model import WHOLE, Checkpoint, Claim, Damage, Item, JournalEntry
+from holdfast.core.moves import Accepted, CommitResult, Effect, Move, Refused, Release, Tx
 from holdfast.core.pipeline import Pipeline
+from holdfast.core.plan import Shape
+from holdfast.core.reasons import AT_GATE, CURSOR_EXPIRED, WORK_GONE, WORK_GONE_AGAIN, sentence
 from holdfast.core.step import AnyStep
-from holdfast.core.windows import Windows
-from holdfast.engine.calls import (
-    AskVerify,
+from holdfast.engine.effect_rows import EffectRows
+from holdfast.engine.executor_requests import (
     Call,
-    Commit,
+    CommitMove,
     Compute,
+    CountKept,
     Event,
     GiveBack,
     MeasureExtent,
@@ -41,11 +56,13 @@ from holdfast.engine.calls import (
     Raised,
     ReadJournal,
     Request,
-    Rewind,
+    RewindDocument,
     RunValue,
+    RunVerify,
+    Yielded,
 )
-from holdfast.engine.verdicts import Over, judge, place_not_passed, work_is_gone
-from holdfast.engine.walk import Walk
+from holdfast.engine.failure_policy import DocumentReleased, RaisedBy, Tried, decide_outcome, place_not_passed
+from holdfast.engine.over_items import OverItemsRun
 
 Run = Generator[Request, Any, None]
 
@@ -56,31 +73,35 @@ def advance(
     document: Document,
     *,
     who: str,
-    traces: Traces | None = None,
-    did: Container[str] | None = None,
+    kept: KeptState | None = None,
+    done_under: Shape | None = None,
 ) -> Run:
-    """Takes a claimed document as far as it goes: to its end, to a gate, or to an error.
+    """Process a claimed document until its end, a gate or an error.
 
-    `traces` is what is kept for one that was taken up in the middle; its checkpoint is compared with it.
-    `did` has the steps of the plan that it was begun under, if that is another: it never did the others.
+    `kept` is what the store keeps for a document that has made moves; its checkpoint is compared with it.
+    `done_under` is the plan under which its earlier steps were done; None if it is that of the pipeline.
     """
-    return Executor(pipeline, claim, document, who, traces, did=did).run()
+    return Executor(pipeline, claim, document, who, kept, done_under=done_under).run()
 
 
 class Executor:
-    """One document on its way. The claim's checkpoint moves with every accepted commit."""
+    """One document on its way through the pipeline. `at` is its checkpoint; every accepted commit moves it."""
 
     __slots__ = (
         "at",
         "attempts",
         "claim",
+        "count",
         "crashes",
-        "did",
         "document",
+        "done_under",
+        "effect_rows",
         "extents",
         "held",
+        "kept",
+        "lengths",
+        "own_cursor",
         "pipeline",
-        "traces",
         "who",
     )
 
@@ -90,9 +111,9 @@ class Executor:
         claim: Claim,
         document: Document,
         who: str,
-        traces: Traces | None,
+        kept: KeptState | None,
         *,
-        did: Container[str] | None,
+        done_under: Shape | None,
     ) -> None:
         self.pipeline = pipeline
         self.claim = claim
@@ -102,115 +123,201 @@ class Executor:
         self.attempts = claim.attempts
         self.crashes = claim.crashes
         self.held = True
-        self.traces = traces
-        self.did = did
-        self.extents: dict[str, int] = {}  # how many items came of the streams that ended here
+        self.kept = kept
+        self.done_under = done_under
+        self.effect_rows = EffectRows(pipeline, claim, document)
+        self.extents = claim.extents
+        self.count = 0  # number of items that its step has kept so far
+        self.own_cursor = False  # whether its stream has cursors that are not counts
+        self.lengths: dict[str, int] = {}  # number of items of the streams that ended in this run
 
     def run(self) -> Run:
-        """Step by step, until the document is done, parked or given back."""
+        """Run step by step until the document is done, parked or given back."""
         try:
-            if wrong := damage(self.claim):
-                raise self._parked(wrong)
-            if self.traces and (wrong := flaw(self.pipeline[self.at.step or ""].kind, self.claim, self.traces)):
-                raise self._parked(wrong)
+            if damage := row_damage(self.claim):
+                raise self._parked_for(damage)
+            if self.kept:
+                yield from self._check_kept(self.kept)
             if self.at.moves:
-                yield from self._verify_what_is_behind()
+                yield from self._verify_earlier_steps()
             elif self.at.cursor is not None:
-                raise self._parked(Flaw(f"it never moved, and is at {self.at.cursor!r} inside step {self.at.step!r}"))
+                raise self._parked_for(
+                    Damage(f"it never moved, and is at {self.at.cursor!r} inside step {self.at.step!r}")
+                )
             while self.held:
                 assert self.at.step is not None
                 step = self.pipeline[self.at.step]
-                self.document.step = step.name
+                self._begin(step)
                 if step.kind == "gate":
                     yield from self._park_at(step)
                     return
-                yield from self._work_through(step)
-        except Over as over:
-            yield GiveBack(over.ending)
+                yield from self._run_step(step)
+        except DocumentReleased as over:
+            yield GiveBack(over.release)
 
-    def _work_through(self, step: AnyStep) -> Run:
+    def _run_step(self, step: AnyStep) -> Run:
         if step.kind == "value":
-            return self._value(step)
+            return self._run_value(step)
         if step.kind == "stream":
-            return self._stream(step)
-        return self._over(step)
+            return self._run_stream(step)
+        return self._run_over(step)
 
-    # the three shapes of body
+    def _begin(self, step: AnyStep) -> None:
+        """Let the document say at which step it is, and how often that was tried."""
+        document, at = self.document, self.at
+        document.step, document.attempt = step.name, self.attempts
+        document.resumed = at.cursor is not None or (at is self.claim.checkpoint and self.claim.held_before)
 
-    def _value(self, step: AnyStep) -> Run:  # most documents come by here, so it asks directly
+    # the three kinds of step
+
+    def _run_value(self, step: AnyStep) -> Run:  # the most frequent path, so without `compute` and `commit`
         produced: Produced = self._result(step, (yield Compute((RunValue(step.name),))))
         move = self.past(step, produced.items, self.effect(step, produced.value))
-        self._settle(step, move, (yield Commit(move)))
+        self._accept(step, move, (yield CommitMove(move)))
 
-    def _stream(self, step: AnyStep) -> Run:
-        cursor, position = self.at.cursor, 0
+    def _run_stream(self, step: AnyStep) -> Run:
+        cursor, position, self.own_cursor = self.at.cursor, 0, False
         if cursor is not None:
-            yield from self._refuse_expired(step)
-            cursor = self.at.cursor  # a restart begins without one
+            yield from self._check_cursor_age(step)
+            cursor = self.at.cursor  # a rewind clears it
         if cursor is not None:
-            position = self.traces.extent if self.traces else (yield from self.compute(MeasureExtent(step.name)))
-        pulled: Pulled = yield from self.compute(PullStream(step.name, cursor, position))
-        while not pulled.exhausted:
+            position = self.kept.extent if self.kept else (yield from self.compute(MeasureExtent(step.name)))
+            self.count, self.own_cursor = position, (self.extents or {}).get(step.name, 0) < 0
+        events: list[Event] = [*(yield Compute((PullStream(step.name, cursor, position),)))]
+        while not (pulled := self._pulled(step, events[0])).exhausted:
+            is_part = isinstance(events.pop(0), Yielded)
+            self.own_cursor = self.own_cursor or pulled.own_cursor
             effect = self.effect(step, pulled.values) if pulled.values else None
             if pulled.error is not None:
                 if pulled.cursor != cursor:
-                    yield from self.commit(step, self.within(step, pulled.cursor, pulled.items, effect))
-                raise self.judged(step, pulled.error)
+                    yield from self.commit(step, self._within_stream(step, pulled, effect))
+                raise self.released_after(step, pulled.error)
             cursor = pulled.cursor
-            yield from self.commit(step, self.within(step, cursor, pulled.items, effect))
-            pulled = yield from self.compute(PullStream(step.name, cursor, pulled.position))
+            move = self._within_stream(step, pulled, effect)
+            yield from self._commit_part(step, move, events) if is_part else self.commit(step, move)
+            if not events:
+                events += yield Compute(() if is_part else (PullStream(step.name, cursor, pulled.position),))
         effect = self.effect(step, pulled.values) if pulled.values else None
         yield from self.commit(step, self.past(step, pulled.items, effect))
-        self.extents[step.name] = pulled.position
+        self.lengths[step.name] = pulled.position
 
-    def _over(self, step: AnyStep) -> Run:
+    def _pulled(self, step: AnyStep, event: Event) -> Pulled:
+        if isinstance(event, Raised):
+            raise self.released_after(step, event.error)
+        pulled: Pulled = event.result
+        return pulled
+
+    def _commit_part(self, step: AnyStep, move: Move, events: Sequence[Event]) -> Run:
+        """Commit what a stream yielded while its body goes on. `events` are later ones that are known already.
+
+        If the commit is refused, the body stops at its next item. Until then the document is kept: its body must not
+        begin again while it still runs.
+        """
+        try:
+            yield from self.commit(step, move)
+        except DocumentReleased:
+            while all(isinstance(event, Yielded) for event in events):
+                events = yield Compute(())
+            raise
+
+    def _within_stream(self, step: AnyStep, pulled: Pulled, effect: Effect | None) -> Move:
+        places = None if self.own_cursor else pulled.cursor
+        return self.within(step, pulled.cursor, pulled.items, effect, places=places)
+
+    def _run_over(self, step: AnyStep) -> Run:
         assert step.options.over is not None
-        extent = self.extents.get(step.options.over)
+        extent = self.lengths.get(step.options.over)
         if extent is None:
             extent = yield from self.compute(MeasureExtent(step.options.over))
-        if wrong := misplaced(self.at, extent):
-            raise self._parked(wrong)
-        yield from Walk(self, step, Windows(extent, cursor=self.at.cursor)).run()
+        if damage := cursor_damage(self.at, extent):
+            raise self._parked_for(damage)
+        if self.at.cursor is not None and self.kept is not None and self.kept.steps is not None:
+            here = self.kept.steps.get(step.name, NO_ITEMS)
+            if damage := windows_damage(self.claim, here):
+                raise self._parked_for(damage)
+            self.count = here.items
+        yield from OverItemsRun(self, step, Windows(extent, cursor=self.at.cursor)).run()
 
-    # what they share
+    # used by all kinds
 
     def compute(self, call: Call) -> Generator[Request, Any, Any]:
-        """Runs one call to its result; an error is judged."""
+        """Run one call and return its result. An error ends the work on the document."""
         return self._result(self.pipeline[call.step], (yield Compute((call,))))
 
     def _result(self, step: AnyStep, events: Sequence[Event]) -> Any:
         (event,) = events
         if isinstance(event, Raised):
-            raise self.judged(step, event.error)
+            raise self.released_after(step, event.error)
         return event.result
 
-    def within(self, step: AnyStep, cursor: Any, items: Sequence[Item], effect: Effect | None, **more: Any) -> Move:
-        """Gives the move further inside the step."""
+    def within(
+        self, step: AnyStep, cursor: Any, items: Sequence[Item], effect: Effect | None, *, places: Any, **more: Any
+    ) -> Move:
+        """Return the move to a further cursor inside the step. `places` is how many places are done with it."""
         after = Checkpoint(self.at.generation, step.name, cursor, self.at.moves + 1)
-        return Move(self.claim, self.at, after, items=items, effect=effect, timeout=step.deadline, **more)
+        mark = place_mark(places, self.count + len(items), keeps=step.options.keep)
+        extents = inside_step(self.extents, step.name, mark)
+        effects = None
+        if effect is not None:
+            effect, effects = self.effect_rows.replace_earlier(step, effect, ends=False)
+        move = Move(
+            self.claim,
+            self.at,
+            after,
+            items=items,
+            effect=effect,
+            timeout=step.deadline,
+            effects=effects,
+            extents=extents,
+            **more,
+        )
+        return self._with_left_rows(move) if self.effect_rows.left else move
 
-    def past(self, step: AnyStep, items: Sequence[Item] = (), effect: Effect | None = None) -> Move:
-        """Gives the move past the step: to its one successor, to a gate, or to the end."""
-        at, successor = self.at, self.pipeline.after(step.name)
+    def past(self, step: AnyStep, items: Sequence[Item] = (), effect: Effect | None = None, *, asides: int = 0) -> Move:
+        """Return the move past the step, with `asides` items set aside: to the next step, to a gate, or to the end."""
+        at, rows, changes = self.at, self.effect_rows, None
+        if effect is not None or rows.by_step:
+            effect, changes = rows.replace_earlier(step, effect, ends=True)
+        successor = self.pipeline.after(step.name)
         if successor is None:
-            return Move(
-                self.claim, at, Checkpoint(at.generation, None, None, at.moves + 1), "done", items, effect=effect
-            )
-        after = Checkpoint(at.generation, successor.name, None, at.moves + 1)
-        if successor.kind == "gate":
-            parked = Move(self.claim, at, after, "paused", items, effect=effect, reason=waits_at(successor.name))
-            within = successor.options.within
-            return parked if within is None else replace(parked, timeout=within)
-        return Move(self.claim, at, after, "running", items, effect=effect, timeout=successor.deadline)
+            end = Checkpoint(at.generation, None, None, at.moves + 1)
+            move = Move(self.claim, at, end, "done", items, effect=effect, effects=changes)
+        else:
+            kept = WHOLE if items and items[0].position == WHOLE else self.count + len(items) + asides
+            extents = after_step(self.extents, step.name, kept)
+            after = Checkpoint(at.generation, successor.name, None, at.moves + 1)
+            if successor.kind == "gate":
+                move = Move(self.claim, at, after, "paused", items, effect=effect, effects=changes, extents=extents)
+                move = replace(
+                    move,
+                    timeout=successor.options.within,
+                    reason=sentence(AT_GATE, gate=successor.name),
+                    code=AT_GATE,
+                )
+            else:
+                wait = successor.deadline
+                move = Move(
+                    self.claim, at, after, "running", items, (), (), effect, wait, effects=changes, extents=extents
+                )
+        return self._with_left_rows(move) if rows.left else move
+
+    def _with_left_rows(self, move: Move) -> Move:
+        left, self.effect_rows.left = self.effect_rows.left, ()
+        return replace(move, rows_left=left)
 
     def commit(self, step: AnyStep, move: Move) -> Run:
-        """Makes a move, or ends with what the store refused."""
-        self._settle(step, move, (yield Commit(move)))
+        """Commit a move. If the store refused it, the work on the document ends with that error."""
+        self._accept(step, move, (yield CommitMove(move)))
 
-    def _settle(self, step: AnyStep, move: Move, answer: Answer) -> None:
-        if isinstance(answer, Refused):
-            raise self.judged(step, answer.error)
-        assert isinstance(answer, Accepted)
+    def _accept(self, step: AnyStep, move: Move, answer: CommitResult) -> None:
+        if type(answer) is not Accepted:
+            assert isinstance(answer, Refused)
+            raise self.released_after(step, answer.error, raised_by="effect")
+        if move.effects is not None:
+            self.effect_rows.commit(move.effects)
+        if move.extents is not None:
+            self.extents = move.extents
+        self.count = 0 if move.after.cursor is None else self.count + len(move.items)
         self.at = move.after
         self.held = move.state == "running"
         self.crashes = 0
@@ -218,56 +325,83 @@ class Executor:
             self.attempts = 1
 
     def effect(self, step: AnyStep, value: Any) -> Effect | None:
-        return None if step.effect_body is None else partial(_write, step.effect_body, self.document, value)
+        return None if step.effect_body is None else partial(_run_effect, step.effect_body, self.document, value)
 
     def _park_at(self, gate: AnyStep) -> Run:
-        within = gate.options.within or timedelta(0)
-        ending = Ending(self.claim, self.who, "paused", "pause", within, costs="nothing", reason=waits_at(gate.name))
-        yield GiveBack(ending)
+        yield GiveBack(self._pause(AT_GATE, sentence(AT_GATE, gate=gate.name), delay=gate.options.within))
 
-    def _parked(self, wrong: Flaw) -> Over:
-        reason = parked(self.claim, wrong, first=self.pipeline.first.name)
-        return Over(Ending(self.claim, self.who, "paused", "pause", costs="nothing", reason=reason))
+    def _pause(self, code: str, reason: str, *, delay: timedelta | None = None) -> Release:
+        wait = delay or timedelta(0)
+        return Release(self.claim, self.who, "paused", "pause", wait, costs="nothing", reason=reason, code=code)
 
-    def _verify_what_is_behind(self) -> Run:
+    def _check_kept(self, kept: KeptState) -> Run:
+        """Park the document if its checkpoint cannot be true, by what the store keeps."""
+        kind, shape = self.pipeline[self.at.step or ""].kind, self.done_under or self.pipeline.shape()
+        if damage := checkpoint_damage(kind, self.claim, kept) or order_damage(self.claim, shape):
+            raise self._parked_for(damage)
+        steps = kept.steps
+        if steps is None:
+            steps = yield from self.compute(CountKept(self.at.step or ""))
+            self.kept = replace(kept, steps=steps)
+        damage = count_damage(self.claim, shape, steps)
+        if damage is None and kind == "stream" and self.at.cursor is not None:
+            damage = stream_damage(self.claim, kept.extent, steps.get(self.at.step or "", NO_ITEMS))
+        if damage is not None:
+            raise self._parked_for(damage)
+
+    def _parked_for(self, damage: Damage) -> DocumentReleased:
+        parking = parking_of(damage, step=self.claim.checkpoint.step, first=self.pipeline.first.name)
+        return DocumentReleased(self._pause(*parking))
+
+    def _verify_earlier_steps(self) -> Run:
         assert self.at.step is not None
         for step in self.pipeline.behind(self.at.step):
-            if step.verify_body is None or (self.did is not None and step.name not in self.did):
+            if step.verify_body is None or (self.done_under is not None and step.name not in self.done_under.names):
                 continue
             self.document.step = step.name
-            if not (yield from self.compute(AskVerify(step.name))):
+            if not (yield from self.compute(RunVerify(step.name))):
                 yield from self._redo(step)
                 return
 
     def _redo(self, step: AnyStep) -> Run:
-        """Rewinds to a step whose work is gone. If that was of no use the last time, a person has to look."""
-        journal: Sequence[Entry] = yield ReadJournal()
+        """Rewind to a step whose work is gone. If the last rewind did not help, park the document for a person."""
+        journal: Sequence[JournalEntry] = yield ReadJournal()
         place = place_not_passed(self.pipeline, step, self.at, journal)
         if place is None:
-            yield from self._rewind(step.name, work_is_gone(step))
+            yield from self._rewind(step.name, WORK_GONE, sentence(WORK_GONE, step=step.name))
             return
-        reason = f"{work_is_gone(step)} again, before the document got past {place}: a person has to decide"
-        raise Over(Ending(self.claim, self.who, "paused", "pause", costs="nothing", reason=reason))
+        since = f"before the document passed {place}"
+        raise DocumentReleased(self._pause(WORK_GONE_AGAIN, sentence(WORK_GONE_AGAIN, step=step.name, since=since)))
 
-    def _refuse_expired(self, step: AnyStep) -> Run:
-        lives = step.options.cursor_expires
-        if lives is None or self.claim.cursor_age <= lives or self.at is not self.claim.checkpoint:
+    def _check_cursor_age(self, step: AnyStep) -> Run:
+        limit, age = step.options.cursor_expires, self.claim.cursor_age
+        if limit is None or age <= limit or self.at is not self.claim.checkpoint:
             return
-        reason = f"the cursor of {step.name} is {self.claim.cursor_age} old and lives {lives}"
+        reason = sentence(CURSOR_EXPIRED, step=step.name, age=age, limit=limit)
         if step.options.when_expired == "fail":
-            raise self.judged(step, CursorExpired(reason))
-        yield from self._rewind(step.name, reason)
+            raise self.released_after(step, CursorExpired(reason))
+        yield from self._rewind(step.name, CURSOR_EXPIRED, reason)
 
-    def _rewind(self, to: str, reason: str) -> Run:
-        self.claim = yield Rewind(to, reason)
+    def _rewind(self, to: str, code: str, reason: str) -> Run:
+        self.claim = yield RewindDocument(to, code, reason)
         self.at = self.claim.checkpoint
         self.document.generation = self.at.generation
-        self.extents.clear()
+        self.extents, self.count, self.own_cursor = self.claim.extents, 0, False
+        self.lengths.clear()
         self.attempts, self.crashes = 1, 0
+        self.document.attempt, self.document.resumed = 1, False
 
-    def judged(self, step: AnyStep, error: BaseException) -> Over:
-        return Over(judge(step, error, claim=self.claim, who=self.who, attempts=self.attempts, crashes=self.crashes))
+    def released_after(self, step: AnyStep, error: BaseException, *, raised_by: RaisedBy = "body") -> DocumentReleased:
+        if issubclass(type(error), ItemDamaged):  # isinstance would ask the error for its class, which may raise
+            return self._parked_for(Damage(str(error), "nothing"))
+        if step.name != self.at.step:
+            raised_by = "verify"
+        claim, counts, losses = self.claim, (0, timedelta(0)), 0
+        if self.at is claim.checkpoint:  # it did not move since it was claimed
+            counts, losses = (claim.deferrals, claim.deferred_for), claim.losses
+        tried = Tried(claim, self.who, self.attempts, self.crashes, *counts, raised_by, losses)
+        return DocumentReleased(decide_outcome(step, error, tried))
 
 
-def _write(body: Any, document: Document, value: Any, tx: Tx) -> None:
+def _run_effect(body: Any, document: Document, value: Any, tx: Tx) -> None:
     body(tx, document, value)

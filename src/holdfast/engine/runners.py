@@ -1,114 +1,149 @@
-"""Runners: where bodies run. Threads take calls one by one; async bodies share one loop.
+"""Runners: the threads and the event loop on which calls run.
 
-A thread that has finished something helps: it does the worker's next round itself, if nobody else does just then. So a
-result that is ready is committed by the thread that has it, without waking another, which costs more than many a body.
+Plain bodies run on threads, async bodies share one event loop. A thread that has finished calls also runs the next
+scheduler tick, if no other thread does. So the thread that has a result commits it, without waking another thread,
+which costs more than many bodies.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from holdfast.core import forked_copy
+from holdfast.core.forked_copy import end_forked_copy
 from holdfast.core.pipeline import Pipeline
-from holdfast.engine.bodies import Desk
-from holdfast.engine.calls import Call, Event, PullStream, Raised, Returned, RunValue, RunWindow
+from holdfast.engine.claimed_document import ClaimedDocument
+from holdfast.engine.crash_evidence import RunningMarks
+from holdfast.engine.executor_requests import (
+    Call,
+    CountKept,
+    Event,
+    Pulled,
+    PullStream,
+    Raised,
+    Returned,
+    RunValue,
+    RunWindow,
+    Yielded,
+)
 from holdfast.stores.protocol import Timeouts
 
 if TYPE_CHECKING:
-    import asyncio  # a third of the time that `import holdfast` takes, so it waits for the first async body
+    import asyncio  # a third of the time of `import holdfast`, so it is imported with the first async body
 
-    from holdfast.engine.isolation import Nursery
+    from holdfast.engine.processes import ProcessPool
 
-MOMENT, LONG_MOMENT = 0.002, 0.008
-"""Seconds of work after which a thread helps to commit what it has finished: as many as a commit takes, in between."""
+MIN_GATHER_SECONDS, MAX_GATHER_SECONDS = 0.002, 0.008
+"""A thread runs queued calls for as long as a commit takes, within these limits, before it commits their results."""
 
 BODIES = (RunValue, PullStream, RunWindow)
-"""The calls that run a body. What else is asked for takes a moment, and runs on a thread."""
+"""The calls that run a body. The others are short, and always run on a thread."""
 
-Job = tuple[Desk, Call]
-Begun = tuple[Desk, Call, float]
-Result = tuple[Desk, Event, float]
-"""What came back, and how many seconds it took."""
+Job = tuple[ClaimedDocument, Call]
+RunningCall = tuple[ClaimedDocument, Call, float]
+"""A call that runs, and when it started."""
+Result = tuple[ClaimedDocument, Event, float, float]
+"""A call that has ended, and how many seconds it took; or a part of what the stream of a running call yielded."""
 
 
-class Jobs:
-    """Calls that wait for a thread. Streams that are open come first: what was begun is finished before more is begun.
+class CallQueue:
+    """Calls that wait for a thread. Calls of open streams come first: documents are finished before others are begun.
 
-    So few streams are open at once, and few children, however many documents are in hand.
+    So few streams, and few child processes, are open at once, however many documents are claimed.
     """
 
     def __init__(self) -> None:
-        self._there: SimpleQueue[None] = SimpleQueue()  # one for each job, whichever it will be
-        self._begun: deque[Job] = deque()
+        self._available: SimpleQueue[None] = SimpleQueue()  # one entry for each call in the two queues
+        self._open_streams: deque[Job] = deque()
         self._others: deque[Job | None] = deque()
 
     def put(self, job: Job | None) -> None:
-        """Adds a job; None lets one thread end."""
-        if job is not None and isinstance(job[1], PullStream) and job[0].stream is not None:
-            self._begun.append(job)
+        """Add a call. None ends one thread."""
+        if job is not None and isinstance(job[1], PullStream) and job[0].bodies.stream is not None:
+            self._open_streams.append(job)
         else:
             self._others.append(job)
-        self._there.put(None)
+        self._available.put(None)
 
     def get(self) -> Job | None:
-        """Waits for a job."""
-        self._there.get()
+        """Wait for a call."""
+        self._available.get()
         return self._next()
 
     def get_nowait(self) -> Job | None:
-        """Gives a job, or raises Empty."""
-        self._there.get_nowait()
+        """Return a call, or raise Empty."""
+        self._available.get_nowait()
         return self._next()
 
     def _next(self) -> Job | None:
-        if self._begun:
+        if self._open_streams:
             with suppress(IndexError):  # another thread was quicker
-                return self._begun.popleft()
+                return self._open_streams.popleft()
         return self._others.popleft()
 
 
 class Runners:
-    """Runs calls on threads and on a loop, and hands their results back."""
+    """Run calls on threads and on an event loop, and collect their results.
+
+    Which thread may use what:
+
+    - `start`, `take_results`, `take_unstarted`, `find_overdue`, `running_streams`, `running_bodies`, `abandon`,
+      `set_commit_seconds`: under the scheduler lock. `wait`, `close`: the worker's main thread. `wake`, `has_results`:
+      any thread.
+    - `_queue`, `_results`, `_wakeups` are thread-safe queues. `_running` has one entry for each thread, which only that
+      thread writes. `_tasks` belongs to the event loop's thread. Others read copies of these two.
+    - `_abandoned` is written under the scheduler lock, and by the abandoned thread when it ends.
+    """
 
     def __init__(
-        self, pipeline: Pipeline, *, threads: int, help_out: Callable[[float], bool], nursery: Nursery | None = None
+        self,
+        pipeline: Pipeline,
+        *,
+        threads: int,
+        after_calls: Callable[[float], bool],
+        pool: ProcessPool | None = None,
+        marks: RunningMarks | None = None,
     ) -> None:
         self._on_loop = {step.name for step in pipeline.steps if step.is_async and step.options.runs_in == "thread"}
-        self._jobs = Jobs()
+        self._queue = CallQueue()
         self._results: deque[Result] = deque()
-        self._bell: SimpleQueue[None] = SimpleQueue()
-        self._moment = MOMENT
-        self._help_out = help_out
+        self._wakeups: SimpleQueue[None] = SimpleQueue()
+        self._gather_seconds = MIN_GATHER_SECONDS
+        self._after_calls = after_calls
         self._threads = 0
-        self._working: dict[int, Begun] = {}  # by thread
-        self._left_behind: set[int] = set()
-        self._nursery = nursery
+        self._running: dict[int, RunningCall] = {}  # by thread
+        self._abandoned: set[int] = set()
+        self._pool = pool
+        self._forks = forked_copy.count
+        self._marks = marks or RunningMarks()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: dict[int, tuple[asyncio.Task[None], Begun]] = {}  # by the identity of their calls
+        self._tasks: dict[int, tuple[asyncio.Task[None], RunningCall]] = {}  # by the identity of their calls
         for _ in range(threads):
             self._start_thread()
 
     def start(self, jobs: Iterable[Job]) -> None:
-        """Starts calls."""
+        """Start calls."""
         for job in jobs:
             _, call = job
             if call.step in self._on_loop and isinstance(call, BODIES):
                 self._start_on_loop(*job)
             else:
-                self._jobs.put(job)
+                self._queue.put(job)
 
     @property
-    def have_results(self) -> bool:
-        """Whether something has come back."""
+    def has_results(self) -> bool:
+        """True if a call has ended since the last `take_results`."""
         return bool(self._results)
 
-    def results(self) -> list[Result]:
-        """Gives what has come back."""
+    def take_results(self) -> list[Result]:
+        """Return the results of the calls that have ended, and remove them."""
         taken: list[Result] = []
         with suppress(IndexError):
             while True:
@@ -116,55 +151,68 @@ class Runners:
         return taken
 
     def wait(self, seconds: float) -> None:
-        """Waits until somebody nudges, or the time is over."""
+        """Wait until `wake` is called, or the time is over."""
         with suppress(Empty):
-            self._bell.get(timeout=max(seconds, 0.0001))
+            self._wakeups.get(timeout=max(seconds, 0.0001))
             while True:
-                self._bell.get_nowait()
+                self._wakeups.get_nowait()
 
-    def nudge(self) -> None:
-        """Ends a wait for results."""
-        self._bell.put(None)
+    def wake(self) -> None:
+        """End a `wait`."""
+        self._wakeups.put(None)
 
-    def commits_take(self, seconds: float) -> None:
-        """Learns how long a commit takes: the longer, the more share one."""
-        self._moment = min(max(seconds, MOMENT), LONG_MOMENT)
+    def set_commit_seconds(self, seconds: float) -> None:
+        """Set how long a commit takes. The longer it takes, the more calls share one."""
+        self._gather_seconds = min(max(seconds, MIN_GATHER_SECONDS), MAX_GATHER_SECONDS)
 
-    def take_back(self) -> list[Job]:
-        """Gives back the calls that no thread has taken yet."""
+    def take_unstarted(self) -> list[Job]:
+        """Return the calls that no thread has started, and remove them."""
         jobs: list[Job] = []
         with suppress(Empty):
             while True:
-                if (job := self._jobs.get_nowait()) is not None:
+                if (job := self._queue.get_nowait()) is not None:
                     jobs.append(job)
         return jobs
 
-    def overdue(self, timeouts: Timeouts) -> list[Job]:
-        """Gives the calls that have run for longer than their step allows. Some may just have come back."""
+    def find_overdue(self, timeouts: Timeouts) -> list[Job]:
+        """Return the calls that run for longer than their step allows. Some of them may just have ended."""
         now = monotonic()
-        begun = [*self._working.copy().values(), *(begun for _, begun in self._tasks.copy().values())]
+        running = [*self._running.copy().values(), *(running for _, running in self._tasks.copy().values())]
         return [
-            (desk, call)
-            for desk, call, since in begun
-            if call.step in timeouts and now - since >= timeouts[call.step].total_seconds()
+            (document, call)
+            for document, call, since in running
+            if call.step in timeouts
+            and not isinstance(call, CountKept)  # it is our own work, not that of the body
+            and now - max(since, document.bodies.part_at) >= timeouts[call.step].total_seconds()
         ]
 
+    def running_streams(self, steps: Collection[str]) -> list[RunningCall]:
+        """Return the calls of streams of these steps that run. Some of them may just have ended."""
+        running = [*self._running.copy().values(), *(running for _, running in self._tasks.copy().values())]
+        return [one for one in running if isinstance(one[1], PullStream) and one[1].step in steps]
+
+    def running_bodies(self) -> dict[int, float]:
+        """Return for how many seconds each body has been running, by the identity of its call."""
+        now = monotonic()
+        running = [*self._running.copy().values(), *(running for _, running in self._tasks.copy().values())]
+        return {id(call): now - since for _, call, since in running if isinstance(call, BODIES)}
+
     def abandon(self, call: Call) -> None:
-        """Gives up on a call that takes too long: a task is cancelled, a thread is left behind and replaced."""
-        on_loop = self._tasks.get(id(call))
-        if on_loop is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(on_loop[0].cancel)
-        elif self._nursery is None or not self._nursery.end(call):
-            stuck = [thread for thread, (_, working_on, _) in self._working.copy().items() if working_on is call]
-            self._left_behind.update(stuck)
+        """Stop waiting for a call. A task is cancelled, a child is killed, a thread is left alone and replaced."""
+        task = self._tasks.get(id(call))
+        if task is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(task[0].cancel)
+        elif self._pool is None or not self._pool.kill(call):
+            stuck = [thread for thread, (_, running, _) in self._running.copy().items() if running is call]
+            self._abandoned.update(stuck)
             for _ in stuck:
                 self._start_thread()
 
     def close(self) -> None:
-        """Lets the threads end. One that is stuck in a body is left behind."""
-        self.take_back()
+        """End the threads and the loop. A thread that is stuck in a body is left alone."""
+        self.take_unstarted()
         for _ in range(self._threads):
-            self._jobs.put(None)
+            self._queue.put(None)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -172,78 +220,106 @@ class Runners:
 
     def _start_thread(self) -> None:
         self._threads += 1
-        threading.Thread(target=self._work, name="holdfast-runner", daemon=True).start()
+        threading.Thread(target=self._run_thread, name="holdfast-runner", daemon=True).start()
 
-    def _work(self) -> None:
-        me = threading.get_ident()
-        alone_since: float | None = None  # when it began what nobody has heard of yet
-        while (job := self._jobs.get()) is not None:
-            alone_since = alone_since or monotonic()
-            self._work_off(me, job)
-            del job  # it may be long until the next, and a document can be large
-            if me in self._left_behind:
-                self._left_behind.discard(me)
-                return
-            if self._help_out(alone_since):
-                alone_since = None
+    def _run_thread(self) -> None:
+        me, cell = threading.get_ident(), self._marks.enter_thread()
+        uncommitted_since: float | None = None  # start of the oldest call whose result no tick has taken
+        while (job := self._queue.get()) is not None:
+            uncommitted_since = uncommitted_since or monotonic()
+            self._run_jobs(me, cell, job)
+            self._marks.cells[cell] = 0
+            del job  # the next one may take long to come, and a document can be large
+            if me in self._abandoned:
+                self._abandoned.discard(me)
+                break
+            if self._after_calls(uncommitted_since):
+                uncommitted_since = None
+        self._marks.leave_thread(cell)
 
-    def _work_off(self, me: int, job: Job | None) -> None:
-        """Does a job, and those that follow if they are quick: what is finished waits a moment, so that others join."""
+    def _run_jobs(self, me: int, cell: int, job: Job | None) -> None:
+        """Run a call, and further queued ones while they are quick, so that their results share a commit."""
         since = now = monotonic()
+        cells = self._marks.cells
         while job is not None:
-            desk, call = job
-            self._working[me] = (desk, call, now)
-            event, began = self._event(desk, call), now
-            if desk.lost:
-                desk.close()  # the worker may be gone before it hears of this
+            document, call = job
+            self._running[me] = (document, call, now)
+            cells[cell] = document.claim.document_id
+            event, began = self._run_call(document, call), now
+            if document.bodies.lost:
+                document.bodies.close()  # the worker may have ended before a tick takes this result
             now = monotonic()
-            self._results.append((desk, event, now - began))
-            if now - since > self._moment or me in self._left_behind:
+            self._results.append((document, event, began, now - began))
+            if now - since > self._gather_seconds or me in self._abandoned:
                 return
             try:
-                job = self._jobs.get_nowait()
+                job = self._queue.get_nowait()
             except Empty:
                 return
-        self._jobs.put(None)  # the sign to end is for the loop above
+        self._queue.put(None)  # this None ends a thread: `_run_thread` has to see it
 
-    def _event(self, desk: Desk, call: Call) -> Event:
+    def _run_call(self, document: ClaimedDocument, call: Call) -> Event:
+        bodies = document.bodies
         try:
-            if self._nursery is not None and desk.pipeline[call.step].options.runs_in == "process":
-                return Returned(call, self._nursery.run(desk, call))
-            return Returned(call, desk.run(call))
-        except BaseException as error:  # noqa: BLE001 - the one broad except: whatever a body does is judged, not fatal
-            return Raised(call, error)
+            if self._pool is not None and bodies.pipeline[call.step].options.runs_in == "process":
+                return Returned(call, self._pool.run(bodies, call, on_part=partial(self._add_part, document, call)))
+            event: Event = Returned(call, bodies.run(call))
+        except BaseException as error:  # noqa: BLE001 - user code: the failure policy decides about any error
+            event = Raised(call, error)
+        if forked_copy.count != self._forks:
+            end_copy_after(call, event)
+        return event
 
-    # the loop
+    def _add_part(self, document: ClaimedDocument, call: Call, part: Pulled) -> None:
+        """Add what a stream in a child has yielded, as the result of a call that goes on."""
+        document.bodies.part_at = monotonic()
+        _, _, began = self._running[threading.get_ident()]
+        self._results.append((document, Yielded(call, part), began, 0.0))
+        self._wakeups.put(None)
 
-    def _start_on_loop(self, desk: Desk, call: Call) -> None:
+    # the event loop
+
+    def _start_on_loop(self, document: ClaimedDocument, call: Call) -> None:
         if self._loop is None:
             import asyncio
 
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=_run_loop, args=(self._loop,), name="holdfast-loop", daemon=True).start()
-        self._loop.call_soon_threadsafe(self._begin_task, desk, call)
+            threading.Thread(
+                target=_run_loop, args=(self._loop, self._marks), name="holdfast-loop", daemon=True
+            ).start()
+        self._loop.call_soon_threadsafe(self._start_task, document, call)
 
-    def _begin_task(self, desk: Desk, call: Call) -> None:
+    def _start_task(self, document: ClaimedDocument, call: Call) -> None:
         assert self._loop is not None
-        context = desk.context_of_stream() if isinstance(call, PullStream) else None
-        task = self._loop.create_task(self._event_async(desk, call), context=context)
-        self._tasks[id(call)] = (task, (desk, call, monotonic()))
+        context = document.bodies.context_of_stream() if isinstance(call, PullStream) else None
+        task = self._loop.create_task(self._run_call_async(document, call), context=context)
+        self._tasks[id(call)] = (task, (document, call, monotonic()))
         task.add_done_callback(lambda _: self._tasks.pop(id(call), None))
 
-    async def _event_async(self, desk: Desk, call: Call) -> None:
-        began = monotonic()
+    async def _run_call_async(self, document: ClaimedDocument, call: Call) -> None:
+        began, cell = monotonic(), self._marks.take_cell()
+        self._marks.begin(cell, document.claim.document_id)
         try:
-            event: Event = Returned(call, await desk.run_async(call))
-        except BaseException as error:  # noqa: BLE001 - as above
+            event: Event = Returned(call, await document.bodies.run_async(call))
+        except BaseException as error:  # noqa: BLE001 - user code, as above
             event = Raised(call, error)
-        self._results.append((desk, event, monotonic() - began))
-        self._bell.put(None)
+        if forked_copy.count != self._forks:
+            end_copy_after(call, event)
+        self._marks.end(cell)
+        self._results.append((document, event, began, monotonic() - began))
+        self._wakeups.put(None)
 
 
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+def end_copy_after(call: Call, event: Event) -> NoReturn:
+    """End this process, which is a copy of the worker that user code forked in this call."""
+    error = event.error if isinstance(event, Raised) else None
+    end_forked_copy(f"the body of step {call.step!r}", error)
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop, marks: RunningMarks) -> None:
     import asyncio
 
+    marks.enter_loop_thread()
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()

@@ -1,7 +1,8 @@
-"""The worker: threads, a heartbeat, and rounds until there is nothing left to do, or no time.
+"""The worker: starts the threads, keeps the heartbeat, and runs scheduler ticks until the work or the time is over.
 
-One thread at a time does rounds: whoever has the baton. A runner that has finished a body takes it if it is free; the
-worker's own thread takes it now and then, so that rounds go on while all bodies are long.
+ARCHITECTURE.md, section "Threads", has a diagram of the threads. Calls go one way: Worker, then Scheduler, then
+Runners. The one call back is `after_calls`: a runner thread that has finished calls runs the next tick itself if no
+other thread does. The main thread runs a tick from time to time, so that ticks go on while all bodies are long.
 """
 
 from __future__ import annotations
@@ -15,203 +16,276 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from holdfast.core.model import WorkerRecord
 from holdfast.core.pipeline import Pipeline
+from holdfast.core.reasons import CIRCUIT_OPEN, sentence
+from holdfast.engine.background_task import BackgroundTask
 from holdfast.engine.budget import Budget
-from holdfast.engine.events import Enlisted, Event, Listener, Retired, Stopping
+from holdfast.engine.crash_evidence import OomWatch, RunningMarks, record_crashes
 from holdfast.engine.heartbeat import Heartbeat
-from holdfast.engine.hosts import born, this_host
-from holdfast.engine.report import Report, Tally
-from holdfast.engine.rounds import Rounds
 from holdfast.engine.runners import Runners
-from holdfast.engine.settings import Settings
+from holdfast.engine.scheduler import Scheduler
+from holdfast.engine.settings import WorkerSettings
+from holdfast.observe.events import Event, Listener, Stopping, WorkerStarted, WorkerStopped
+from holdfast.observe.report import Report, ReportCounter
+from holdfast.process_identity import born, this_host
 from holdfast.stores.protocol import Store
 
 if TYPE_CHECKING:
-    from holdfast.engine.isolation import Nursery
+    from holdfast.engine.processes import ProcessPool
 
-GLANCE = 0.01
-"""Seconds after which the worker's own thread does a round, if no runner did: what is finished waits no longer."""
-AHEAD = 0.003
-"""Seconds that a runner works on while others commit, at least; then it waits for them."""
-PATIENCE = 1.0
-"""How many seconds a runner waits for one commit."""
+TICK_INTERVAL = 0.01
+"""Seconds after which the main thread runs a tick if no runner did. A finished call waits no longer than that."""
+MIN_AHEAD = 0.003
+"""Seconds for which a runner goes on with further calls, at least, while another thread commits. Then it waits."""
+MAX_COMMIT_WAIT = 1.0
+"""Maximum number of seconds for which a runner waits for one commit."""
+SWITCH_INTERVAL = 0.0005
+"""Seconds between thread switches of Python. With its 5 ms, a busy body delays every statement of a commit by 5 ms."""
 
 
 class Worker:
-    """Works through the documents of one pipeline."""
+    """Process the documents of one pipeline.
+
+    Which thread may use which field:
+
+    - `pipeline`, `store`, `settings`, `budget`, `_plan`, `_listeners` are set once, and read by any thread.
+    - `_lock` is the scheduler lock. A thread needs it for every tick and every other use of `_scheduler`, for
+      `_emit` while ticks run, and to write `_error`.
+    - `_error` is read without the lock: a thread that misses it runs one more tick, or waits once more.
+    - `_paused_since` is used by the main thread only: since when nothing is left to do but to wait for paused steps,
+      and how many documents had been tried there then.
+    - `_runners`, `_scheduler`, `_record`, `_heartbeat` and `_recorder` are set by the main thread before the first
+      tick. `_record`, `_heartbeat` and `_recorder` are replaced under the lock when this worker was taken for dead.
+    - `_marks` and `_oom` may be used by any thread: see their classes.
+    """
 
     def __init__(
         self,
         pipeline: Pipeline,
         store: Store,
         *,
-        settings: Settings | None = None,
+        settings: WorkerSettings | None = None,
         budget: Budget | None = None,
         listeners: Sequence[Listener] = (),
     ) -> None:
         self.pipeline = pipeline
         self.store = store
-        self.settings = settings or Settings()
+        self.settings = settings or WorkerSettings()
         self.budget = budget or Budget()
-        self._tally = Tally()
-        self._listeners: tuple[Listener, ...] = (self._tally, *listeners)
+        self._counter = ReportCounter()
+        self._listeners: tuple[Listener, ...] = (self._counter, *listeners)
         self._plan = store.declare(pipeline.shape())
-        self._rounds = Rounds(pipeline, store, self._plan, settings=self.settings, budget=self.budget, say=self._say)
-        self._baton = threading.Lock()
-        self._trouble: BaseException | None = None
+        self._marks = RunningMarks()
+        self._oom = OomWatch()
+        self._lock = threading.Lock()
+        self._error: BaseException | None = None
+        self._paused_since: tuple[float, dict[str, int]] | None = None
 
     def drain(self) -> Report:
-        """Works until no document waits or runs any more, or the budget is over."""
-        return self._work(until_empty=True)
+        """Work until no document waits or runs, or the budget is over."""
+        return self._run(until_empty=True)
 
     def work(self) -> Report:
-        """Works until the budget is over."""
-        return self._work(until_empty=False)
+        """Work until the budget is over."""
+        return self._run(until_empty=False)
 
-    def hear(self, event: Event) -> None:
-        """Hears what another worker of the crew says, and says it as its own."""
-        with self._baton:
-            self._say(event)
+    def relay(self, event: Event) -> None:
+        """Pass an event of another worker process, or of a background task, to the listeners of this one."""
+        with self._lock:
+            self._emit(event)
 
     def report(self) -> Report:
-        """Tells what was done so far."""
-        return self._tally.report()
+        """Return what was done so far."""
+        return self._counter.report()
 
-    def _work(self, *, until_empty: bool) -> Report:
-        with self._ready():
+    def _run(self, *, until_empty: bool) -> Report:
+        with self._started():
             while not self.budget.is_over():
-                with self._baton:
-                    self._round()
-                    busy, patience = self._rounds.hold_something, self._patience()
+                with self._lock:
+                    self._tick()
+                    busy, seconds = self._scheduler.is_busy, self._seconds_to_next_tick()
                 if busy:
-                    self._runners.wait(patience)
-                elif not self._rest(until_empty=until_empty):
+                    self._runners.wait(seconds)
+                elif not self._wait_for_work(until_empty=until_empty):
                     break
-            self._wind_down()
+            self._stop()
         return self.report()
 
-    def _round(self) -> None:
-        """Does a round. Only with the baton."""
-        if self._trouble is not None:
-            raise self._trouble
-        self._renew_if_given_up()
-        self._rounds.run()
+    # ticks
 
-    def _help_out(self, since: float) -> bool:
-        """Does rounds for a runner that has results of work since then. Answers False when another does."""
-        while self._runners.have_results and self._trouble is None:
-            if not self._take_baton(since):
-                self._runners.nudge()  # whoever has the baton may have heard all it wanted: somebody looks again
+    def _tick(self) -> None:
+        """Run a tick. The caller has the lock."""
+        if self._error is not None:
+            raise self._error
+        self._renew_if_given_up()
+        self._scheduler.tick()
+
+    def _tick_for_runner(self, since: float) -> bool:
+        """Run ticks for a runner thread that has results of calls since then. Return False if another thread does."""
+        while self._runners.has_results and self._error is None:
+            if not self._acquire_lock(since):
+                self._runners.wake()  # the tick that runs may have missed these results: the main thread checks
                 return False
             try:
-                self._round()
-            except BaseException as error:  # noqa: BLE001 - the worker's own thread raises it
-                self._trouble = error
-                self._runners.nudge()
+                self._tick()
+            except BaseException as error:  # noqa: BLE001 - passed to the main thread, which raises it
+                self._error = error
+                self._runners.wake()
             finally:
-                self._baton.release()
+                self._lock.release()
         return True
 
-    def _take_baton(self, since: float) -> bool:
-        """Takes the baton if it is free, or waits for it if the runner is too far ahead of what is being committed.
+    def _acquire_lock(self, since: float) -> bool:
+        """Acquire the lock if it is free, or wait for it if the runner is too far ahead of the commits.
 
-        Too far is longer than a commit takes: a kill undoes the work of a commit or two, and the slower commits are,
-        the more moves share one.
+        Too far is longer than a commit takes. So a kill loses the work of one or two commits, and the slower commits
+        are, the more moves share one.
         """
-        until = monotonic() + PATIENCE
-        while not self._baton.acquire(blocking=False):
-            ahead = monotonic() - max(since, self._rounds.heard_at)
-            if ahead < max(AHEAD, self._rounds.commits_take) or monotonic() > until:
+        until = monotonic() + MAX_COMMIT_WAIT
+        while not self._lock.acquire(blocking=False):
+            ahead = monotonic() - max(since, self._scheduler.collected_at)
+            if ahead < max(MIN_AHEAD, self._scheduler.commit_seconds) or monotonic() > until:
                 return False
-            if self._baton.acquire(timeout=GLANCE):
+            if self._lock.acquire(timeout=TICK_INTERVAL):
                 break
         return True
 
+    def _seconds_to_next_tick(self) -> float:
+        """Return how long the main thread leaves ticks to the runners."""
+        return 0.0 if self._scheduler.has_writes else min(TICK_INTERVAL, self.budget.remaining)
+
+    def _wait_for_work(self, *, until_empty: bool) -> bool:
+        """Wait until a document may be due. Return False if there is nothing left to wait for."""
+        began, batch = monotonic(), self.settings.batch
+        due = self.store.next_due(self._plan, batch=batch, paused=(*self._scheduler.circuits.paused,))
+        if due is None and until_empty and not self.store.running(self._plan, batch=batch):
+            if not self._waits_for_circuits(batch):
+                return False
+        else:
+            self._paused_since = None
+        least = 10 * (monotonic() - began)  # with many documents of others, even this query takes a while
+        idle = self._scheduler.idle_seconds
+        wait = idle if due is None else min(max(due.total_seconds(), 0.001), idle)
+        self._runners.wait(min(max(wait, least), self.budget.remaining))
+        with self._lock:
+            self._scheduler.expect_work(is_due=due is not None and due <= timedelta(0))
+        return True
+
+    def _waits_for_circuits(self, batch: str | None) -> bool:
+        """Return True if documents wait at steps that are paused, and it makes sense to wait for them."""
+        paused = self._scheduler.circuits.paused
+        if not paused or self.store.next_due(self._plan, batch=batch) is None:
+            return False
+        if self._paused_since is None:
+            self._paused_since = (monotonic(), {step: one.probes for step, one in paused.items()})
+        since, probes = self._paused_since
+        waited, hopeless = monotonic() - since, self._scheduler.circuits.is_hopeless
+        if not all(hopeless(step, waited=waited, probes=probes.get(step, 0)) for step in paused):
+            return True
+        reason = "; ".join(sentence(CIRCUIT_OPEN, step=step, why=one.reason) for step, one in paused.items())
+        with self._lock:
+            self._emit(Stopping(reason, pipeline=self.pipeline.name, worker=self._record.name))
+        return False
+
+    # start and stop
+
     @contextmanager
-    def _ready(self) -> Iterator[None]:
-        nursery = self._nursery()
-        self._runners = self._rounds.runners = Runners(
-            self.pipeline, threads=self.settings.threads, help_out=self._help_out, nursery=nursery
+    def _started(self) -> Iterator[None]:
+        pool = self._start_pool()
+        self._runners = Runners(
+            self.pipeline,
+            threads=self.settings.threads,
+            after_calls=self._tick_for_runner,
+            pool=pool,
+            marks=self._marks,
         )
-        self.budget.on_stop = self._runners.nudge
-        self._enlist()
+        self.budget.on_stop = self._runners.wake
+        self._scheduler = Scheduler(
+            self.pipeline,
+            self.store,
+            self._plan,
+            worker=self._register(),
+            runners=self._runners,
+            settings=self.settings,
+            budget=self.budget,
+            emit=self._emit,
+            marks=self._marks,
+        )
+        self._scheduler.start()
         interval = sys.getswitchinterval()
-        sys.setswitchinterval(min(interval, 0.0005))  # else a busy body holds up every statement of a commit for 5 ms
+        sys.setswitchinterval(min(interval, SWITCH_INTERVAL))
+        maintenance = self._start_maintenance()
         try:
             yield
-            with self._baton:
-                self._rounds.tell_pace()
-            self.store.retire(self._me)
-            self._say(Retired(self._me))
-        except BaseException as error:
-            self._trouble = error  # no runner does another round
+            with self._lock:
+                self._scheduler.record_timings()
+            self.store.retire_worker(self._record)
+            self._emit(WorkerStopped(self._record))
+        except BaseException as error:  # re-raised; runner threads must see any error
+            self._error = error  # no runner runs another tick
             raise
         finally:
             sys.setswitchinterval(interval)
+            if maintenance is not None:
+                maintenance.stop(within=self.settings.grace)
             self._heartbeat.stop()
+            self._recorder.close()
             self._runners.close()
-            if nursery is not None:
-                nursery.close()
+            if pool is not None:
+                pool.close()
 
-    def _nursery(self) -> Nursery | None:
+    def _start_maintenance(self) -> BackgroundTask | None:
+        if self.settings.maintenance is None:
+            return None
+        place = (self.pipeline, self.store, self._plan)
+        return BackgroundTask(self.settings.maintenance, *place, emit=self.relay, worker=self._record.name)
+
+    def _start_pool(self) -> ProcessPool | None:
         if all(step.options.runs_in == "thread" for step in self.pipeline.steps):
             return None
-        from holdfast.engine.isolation import Nursery
+        from holdfast.engine.processes import ProcessPool
 
-        self.store.rest()  # it forks, so it comes before any thread, and no connection goes with it
-        return Nursery(self.pipeline)
+        self.store.disconnect()  # the pool forks: before any thread starts, and without an open connection
+        return ProcessPool(self.pipeline, self._oom)
 
-    def _rest(self, *, until_empty: bool) -> bool:
-        """Waits until something may be due. Answers False when nothing is left to wait for."""
-        began, batch = monotonic(), self.settings.batch
-        due = self.store.next_due(self._plan, batch=batch)
-        if due is None and until_empty and not self.store.running(self._plan, batch=batch):
-            return False
-        least = 10 * (monotonic() - began)  # in a long queue of others even looking costs something
-        idle = self._rounds.idle
-        wait = idle if due is None else min(max(due.total_seconds(), 0.001), idle)
-        self._runners.wait(min(max(wait, least), self.budget.remaining))
-        self._rounds.look_again(is_due=due is not None and due <= timedelta(0))
-        return True
-
-    def _patience(self) -> float:
-        """How long the worker's own thread leaves rounds to others."""
-        return 0.0 if self._rounds.are_pressing else min(GLANCE, self.budget.remaining)
-
-    def _renew_if_given_up(self) -> None:
-        """A worker that was thought dead begins anew. What it held is others' now."""
-        if not self._heartbeat.given_up:
-            return
-        self._rounds.lose_everything()
-        self._heartbeat.stop()
-        self._enlist()
-
-    def _enlist(self) -> None:
+    def _register(self) -> WorkerRecord:
         pid = os.getpid()
-        self._me = self._rounds.me = self.store.enlist(
+        self._record = self.store.register_worker(
             name=self.settings.name, host=this_host(), pid=pid, born=born(pid), lease=self.settings.lease
         )
-        self._heartbeat = Heartbeat(self.store, self._me)
-        self._say(Enlisted(self._me, self.pipeline.name))
+        self._recorder = record_crashes(self.store, self._record, marks=self._marks, oom=self._oom)
+        self._heartbeat = Heartbeat(self.store, self._record, on_beat=self._recorder.refresh)
+        self._emit(WorkerStarted(self._record, self.pipeline.name, self._plan.plan_id))
+        return self._record
 
-    def _wind_down(self) -> None:
-        """Lets what runs come to its next item, keeps that, and gives everything back."""
+    def _renew_if_given_up(self) -> None:
+        """Start again as a new worker if others took this one for dead. They have its documents now."""
+        if not self._heartbeat.given_up:
+            return
+        self._scheduler.drop_all()
+        self._heartbeat.stop()
+        self._recorder.close()
+        self._scheduler.set_worker(self._register())
+
+    def _stop(self) -> None:
+        """Let running calls reach their next item, commit that, and give all documents back."""
         if not self.budget.is_over():
             return  # there was nothing left to do
         deadline = monotonic() + self.settings.grace.total_seconds()
-        with self._baton:
-            self._say(Stopping(self.budget.reason, pipeline=self.pipeline.name, worker=self._me.name))
-            self._rounds.release_what_has_not_begun()
-        while self._rounds.hold_something and monotonic() < deadline and self._trouble is None:
-            with self._baton:
-                self._round()
-            if self._rounds.hold_something:
-                self._runners.wait(GLANCE)
-        if self._trouble is not None:
-            raise self._trouble
-        with self._baton:
-            self._rounds.release_everything()
+        with self._lock:
+            self._emit(Stopping(self.budget.reason, pipeline=self.pipeline.name, worker=self._record.name))
+            self._scheduler.release_unstarted()
+        while self._scheduler.is_busy and monotonic() < deadline and self._error is None:
+            with self._lock:
+                self._tick()
+            if self._scheduler.is_busy:
+                self._runners.wait(TICK_INTERVAL)
+        if self._error is not None:
+            raise self._error
+        with self._lock:
+            self._scheduler.release_all()
 
-    def _say(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)

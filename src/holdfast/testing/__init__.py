@@ -1,7 +1,10 @@
-"""For those who test: documents for unit tests, a clock that is moved by hand, and kills at every commit point.
+"""Tools for tests of your own.
 
-`holdfast.testing.conformance` is a suite that every store has to pass. It needs pytest, and its `lockstep` needs
-hypothesis; this module needs neither.
+- `document` makes a document for a unit test of a step.
+- `ManualClock` is a clock that a test moves, so that no test has to sleep.
+- `crash_everywhere` kills a pipeline at every commit point and checks the result.
+- `holdfast.testing.conformance` is the suite that every store has to pass. It needs pytest; its `lockstep` needs
+  hypothesis too. This module needs neither.
 """
 
 from holdfast.testing.clock import ManualClock

@@ -1,4 +1,4 @@
-"""A clock that is moved by hand, so that no test has to sleep."""
+"""A clock that a test moves, so that no test has to sleep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 
 
 class ManualClock:
-    """Stands still until it is moved: `open_store(url, clock=clock)`, then `clock.advance(timedelta(minutes=5))`."""
+    """A clock that stands still until it is moved.
+
+    Args:
+        now: The time at which the clock starts. It needs a time zone.
+
+    Raises:
+        ValueError: The time has no time zone.
+
+    Example:
+        clock = ManualClock()
+        store = open_store("memory://", clock=clock)
+        clock.advance(timedelta(minutes=5))
+    """
 
     def __init__(self, now: datetime = START) -> None:
         self._now = _in_utc(now)
@@ -17,12 +29,29 @@ class ManualClock:
         return self._now
 
     def advance(self, span: timedelta) -> datetime:
-        """Moves on by a span, or back by a negative one, as clocks that are set right do."""
+        """Move the clock forward, or back with a negative span.
+
+        Args:
+            span: How far to move.
+
+        Returns:
+            The new time.
+        """
         self._now += span
         return self._now
 
     def jump(self, to: datetime) -> datetime:
-        """Moves to a moment, wherever that is."""
+        """Set the clock to a moment in the past or in the future.
+
+        Args:
+            to: The new time. It needs a time zone.
+
+        Returns:
+            The new time, in UTC.
+
+        Raises:
+            ValueError: The time has no time zone.
+        """
         self._now = _in_utc(to)
         return self._now
 

@@ -1,13 +1,13 @@
-"""The application: questions in, answers as JSON or as a page."""
+"""The web application: the search page, and the JSON routes of `holdfast.web.routes`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,135 +17,109 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.errors import HoldfastError, Signal, StoreError
-from holdfast.web.answering import Json, refusal
-from holdfast.web.asking import DEFAULT, DOCUMENT, SEARCH, NotUnderstood, read
-from holdfast.web.guard import Guard
-from holdfast.web.openapi import description
-from holdfast.web.page import Asked, page
-from holdfast.web.shelves import Shelves
+from holdfast.web.host_check import HostCheck
+from holdfast.web.openapi import openapi_document
+from holdfast.web.page import SearchForm, render_page
+from holdfast.web.query_params import SEARCH_PARAMS, BadParameter, parse_query
+from holdfast.web.routes import ENDPOINTS, Endpoint, JsonResponse, SearchBackend, call, json_error
 
-HANDS = 8
-"""Questions that are answered at once. They are always the same threads: each keeps a connection to the store."""
+THREADS = 8
+"""Requests that are handled at the same time. The threads stay: each keeps a connection to the store."""
 
-Work = Callable[[], Any]
-Refuse = Callable[[int, str], Response]
+ErrorResponse = Callable[[int, str], Response]
+"""Makes a response from a status and a message."""
 
 
-def search_app(shelves: Shelves, *, names: frozenset[str] | None = None) -> Starlette:
-    """Makes the application. `names` are the hosts that it may be called by; None for any."""
-    served = _Served(shelves)
-    routes = {
-        "/": served.page,
-        "/search": served.search,
-        "/collections": served.collections,
-        "/collections/{name}": served.collection,
-        "/documents/{collection}": served.document,
-        "/health": served.health,
-        "/openapi.json": served.openapi,
-    }
+def search_app(service: SearchBackend, *, allowed_hosts: frozenset[str] | None = None) -> Starlette:
+    """Return the web application.
+
+    Args:
+        service: Answers the requests.
+        allowed_hosts: The values of the Host header that are accepted; None for any.
+    """
+    handlers = _Handlers(service)
+    routes = [
+        Route("/", handlers.page, methods=["GET"]),
+        *(Route(one.path, partial(handlers.json, one), methods=["GET"]) for one in ENDPOINTS),
+        Route("/openapi.json", handlers.openapi, methods=["GET"]),
+    ]
     return Starlette(
-        routes=[Route(path, answer, methods=["GET"]) for path, answer in routes.items()],
-        middleware=[Middleware(Guard, names=names)],
-        exception_handlers={HTTPException: _not_served, Exception: _our_fault},
-        lifespan=served.lifespan,
+        routes=routes,
+        middleware=[Middleware(HostCheck, allowed=allowed_hosts)],
+        exception_handlers={HTTPException: _on_http_error, Exception: _on_unexpected_error},
+        lifespan=handlers.lifespan,
     )
 
 
-class _Served:
-    def __init__(self, shelves: Shelves) -> None:
-        self._shelves = shelves
-        self._hands = ThreadPoolExecutor(HANDS, thread_name_prefix="holdfast-search")
-        self._description = description(shelves.shapes)
+class _Handlers:
+    """The request handlers. Each works in a thread, because the store and the embedding model block."""
+
+    def __init__(self, service: SearchBackend) -> None:
+        self._service = service
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-search")
+        self._openapi = openapi_document(service)
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         yield
-        self._hands.shutdown()
+        self._threads.shutdown()
 
-    async def search(self, request: Request) -> Response:
-        def answer() -> Response:
-            asked = read(request.query_params.multi_items(), SEARCH, needed=["q"])
-            collection = asked.pop("collection", DEFAULT)
-            return Json(self._shelves.search(collection, asked.pop("question"), **asked))
+    async def json(self, endpoint: Endpoint, request: Request) -> Response:
+        def respond() -> Response:
+            query = parse_query(request.query_params.multi_items(), endpoint.query, required=endpoint.required)
+            return JsonResponse(call(self._service, endpoint, request.path_params, query))
 
-        return await self._answered(answer)
-
-    async def collections(self, request: Request) -> Response:
-        return await self._asked_for_nothing(request, self._shelves.collections)
-
-    async def collection(self, request: Request) -> Response:
-        return await self._asked_for_nothing(request, lambda: self._shelves.collection(request.path_params["name"]))
-
-    async def document(self, request: Request) -> Response:
-        def answer() -> Response:
-            asked = read(request.query_params.multi_items(), DOCUMENT, needed=["source", "key"])
-            return Json(self._shelves.document(request.path_params["collection"], asked["source"], asked["key"]))
-
-        return await self._answered(answer)
-
-    async def health(self, request: Request) -> Response:
-        def look() -> dict[str, str]:
-            self._shelves.names()
-            return {"status": "ok"}
-
-        return await self._asked_for_nothing(request, look)
+        return await self._in_thread(respond, json_error)
 
     async def openapi(self, _: Request) -> Response:
-        return Json(self._description)
+        return JsonResponse(self._openapi)
 
     async def page(self, request: Request) -> Response:
         given = [(name, value) for name, value in request.query_params.multi_items() if value.strip()]
-        asked = Asked(dict(given).get("q", ""), dict(given).get("collection", ""))
+        form = SearchForm(dict(given).get("q", ""), dict(given).get("collection", ""))
+        collections: list[str] = []
 
-        names: list[str] = []
+        def respond() -> Response:
+            collections.extend(self._service.names())
+            chosen = form.collection or self._default_collection(collections)
+            shown = SearchForm(form.question, chosen)
+            if not form.question:
+                return HTMLResponse(render_page(shown, collections))
+            query = parse_query(given, SEARCH_PARAMS, required=["q"]) | {"collection": chosen}
+            return HTMLResponse(render_page(shown, collections, self._service.search(**query).found))
 
-        def answer() -> Response:
-            names.extend(self._shelves.names())
-            chosen = asked.collection or (DEFAULT if DEFAULT in names else next(iter(names), ""))
-            seen = Asked(asked.question, chosen)
-            if not asked.question:
-                return HTMLResponse(page(seen, names))
-            how = read(given, SEARCH, needed=["q"])
-            how.pop("collection", None)
-            return HTMLResponse(page(seen, names, self._shelves.search(chosen, how.pop("question"), **how).found))
+        def show_error(status: int, message: str) -> Response:
+            return HTMLResponse(render_page(form, collections, error=message), status_code=status)
 
-        def refuse(status: int, sentence: str) -> Response:
-            return HTMLResponse(page(asked, names, sentence=sentence), status_code=status)
+        return await self._in_thread(respond, show_error)
 
-        return await self._answered(answer, refuse)
+    def _default_collection(self, collections: Sequence[str]) -> str:
+        default = self._service.default_collection
+        return default if default in collections else next(iter(collections), "")
 
-    async def _asked_for_nothing(self, request: Request, work: Work) -> Response:
-        def answer() -> Response:
-            if request.query_params:
-                raise NotUnderstood("there are no parameters here")
-            return Json(work())
-
-        return await self._answered(answer)
-
-    async def _answered(self, work: Callable[[], Response], refuse: Refuse = refusal) -> Response:
-        """Answers in a thread: the store and the model make whoever asks them wait."""
-
-        def safely() -> Response:
+    async def _in_thread(self, respond: Callable[[], Response], on_error: ErrorResponse) -> Response:
+        def respond_or_fail() -> Response:
             try:
-                return work()
-            except NotUnderstood as error:
-                return refuse(400, str(error))
-            except self._shelves.absent as error:
-                return refuse(404, str(error))
+                return respond()
+            except BadParameter as error:
+                return on_error(400, str(error))
+            except self._service.not_found_errors as error:
+                return on_error(404, str(error))
             except (StoreError, Signal) as error:
-                return refuse(503, str(error))
+                return on_error(503, str(error))
             except HoldfastError as error:
-                return refuse(500, str(error))
+                return on_error(500, str(error))
 
-        return await asyncio.get_running_loop().run_in_executor(self._hands, safely)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, respond_or_fail)
 
 
-async def _not_served(_: Request, error: Exception) -> Response:
+async def _on_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    answer = refusal(error.status_code, f"{HTTPStatus(error.status_code).phrase}; /openapi.json tells what there is")
-    answer.headers.update(error.headers or {})
-    return answer
+    phrase = HTTPStatus(error.status_code).phrase
+    response = json_error(error.status_code, f"{phrase}; /openapi.json lists all paths and parameters")
+    response.headers.update(error.headers or {})
+    return response
 
 
-async def _our_fault(_: Request, error: Exception) -> Response:
-    return refusal(500, f"this is a fault of the server, which has logged it: {type(error).__name__}")
+async def _on_unexpected_error(_: Request, error: Exception) -> Response:
+    return json_error(500, f"this is an error in the server ({type(error).__name__}); its log has the traceback")

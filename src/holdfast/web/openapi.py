@@ -1,66 +1,66 @@
-"""The description of what is served, for programs: OpenAPI 3.1, with schemas of the very values that are sent."""
+"""The OpenAPI 3.1 document, made from the endpoints and from the types that the service returns."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
-from msgspec import Struct
 
-from holdfast.web.asking import DOCUMENT, SEARCH, Readers
+from holdfast.core.distribution import installed_version
+from holdfast.web.routes import ENDPOINTS, Endpoint, SearchBackend
 
-REF = "#/components/schemas/{name}"
-ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
-WRONG = {
-    "400": "a parameter was not understood",
+SCHEMA_REF = "#/components/schemas/{name}"
+ERROR_SCHEMA = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
+ERRORS = {
+    "400": "a parameter is wrong",
     "404": "there is no such collection or document",
-    "503": "the store or the model cannot be asked now",
+    "503": "the store or the model does not answer now",
 }
 
 
-def description(shapes: Sequence[type[Struct]]) -> dict[str, Any]:
-    """Describes what is served; `shapes` are Answer, Shown and Progress."""
-    (answer, shown, progress), components = msgspec.json.schema_components(shapes, ref_template=REF)
-    ok = {"type": "object", "properties": {"status": {"const": "ok"}}, "required": ["status"]}
+def openapi_document(service: SearchBackend, endpoints: Sequence[Endpoint] = ENDPOINTS) -> dict[str, Any]:
+    """Describe the endpoints. Response schemas come from the return types of the service's methods."""
+    methods = [getattr(service, endpoint.method) for endpoint in endpoints]
+    types = [get_type_hints(method)["return"] for method in methods]
+    schemas, components = msgspec.json.schema_components(types, ref_template=SCHEMA_REF)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "holdfast document search", "version": version("holdfast")},
+        "info": {"title": "holdfast document search", "version": installed_version()},
         "paths": {
-            "/search": _get("Finds what documents say about a question.", answer, _named(SEARCH, needed=["q"])),
-            "/collections": _get("Lists the collections.", {"type": "array", "items": shown}),
-            "/collections/{name}": _get("Shows a collection.", shown, [_in_path("name")]),
-            "/documents/{collection}": _get(
-                "Tells how far a document is.",
-                progress,
-                [_in_path("collection"), *_named(DOCUMENT, needed=[*DOCUMENT])],
-            ),
-            "/health": _get("Answers whether the store can be asked.", ok),
+            endpoint.path: _operation(endpoint, schema, [*_path_params(endpoint), *_query_params(endpoint, method)])
+            for endpoint, method, schema in zip(endpoints, methods, schemas, strict=True)
         },
-        "components": {"schemas": {**components, "Error": ERROR}},
+        "components": {"schemas": {**components, "Error": ERROR_SCHEMA}},
     }
 
 
-def _named(parameters: Readers, *, needed: Sequence[str]) -> list[dict[str, Any]]:
-    """Describes parameters as they are read."""
-    return [
-        {"name": name, "in": "query", "description": one.means, "schema": one.schema}
-        | ({"required": True} if name in needed else {"allowEmptyValue": True})
-        for name, one in parameters.items()
-    ]
+def _path_params(endpoint: Endpoint) -> list[dict[str, Any]]:
+    names = re.findall(r"\{(\w+)\}", endpoint.path)
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
 
 
-def _in_path(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+def _query_params(endpoint: Endpoint, method: Any) -> list[dict[str, Any]]:
+    arguments = inspect.signature(method).parameters
+    described = []
+    for name, param in endpoint.query.items():
+        argument = arguments.get(param.python_name)
+        default = {"default": argument.default} if argument and argument.default not in (argument.empty, None) else {}
+        presence = {"required": True} if name in endpoint.required else {"allowEmptyValue": True}
+        about = {"name": name, "in": "query", "description": param.description, "schema": {**param.schema, **default}}
+        described.append(about | presence)
+    return described
 
 
-def _get(means: str, schema: Mapping[str, Any], parameters: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    wrong = {status: _json(why, {"$ref": REF.format(name="Error")}) for status, why in WRONG.items()}
-    return {
-        "get": {"summary": means, "parameters": parameters, "responses": {"200": _json("the answer", schema), **wrong}}
-    }
+def _operation(
+    endpoint: Endpoint, schema: Mapping[str, Any], parameters: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    errors = {status: _json_body(why, {"$ref": SCHEMA_REF.format(name="Error")}) for status, why in ERRORS.items()}
+    responses = {"200": _json_body("the result", schema), **errors}
+    return {"get": {"summary": endpoint.summary, "parameters": parameters, "responses": responses}}
 
 
-def _json(means: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"description": means, "content": {"application/json": {"schema": schema}}}
+def _json_body(description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}

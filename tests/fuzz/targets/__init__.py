@@ -1,1 +1,1 @@
-"""One module a family of inputs. A target's name is its module and its function."""
+"""Fuzz targets, one module for each kind of input. The name of a target is its module and its function."""

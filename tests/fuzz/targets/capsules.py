@@ -1,4 +1,4 @@
-"""Capsules: files of strangers, read and loaded."""
+"""Capsules: untrusted files that are read and loaded."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.core.capsule import read
-from holdfast.engine.capsules import file_name, pack
+from holdfast.ops.capsule_export import file_name, pack
 from holdfast.pipelines import rag
 from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 from holdfast.stores.sqlite import SqliteStore
-from tests.fuzz.inputs import json, names, nested, room
+from tests.fuzz.inputs import json, names, nested, scratch_folder
 from tests.fuzz.target import takes, takes_bytes
 from tests.fuzz.targets.values import _fresh, _pipeline
 
-A_CAPSULE = "It is a capsule, or CapsuleError says what is wrong; no file is opened and nothing in it is run."
+A_CAPSULE = "The bytes are a capsule, or CapsuleError says what is wrong; no file is opened and no code is run."
 
 
 @cache
 def genuine() -> bytes:
-    """A capsule as holdfast packs it."""
+    """Return a capsule as holdfast packs it."""
     pipeline = _pipeline()
     with closing(open_store("memory://")) as store:
         holdfast.submit(pipeline, store, batch="b", documents=[("k", {"path": "/etc/passwd", "n": 1})])
@@ -40,14 +40,14 @@ DOCUMENTS = "documents"
 
 
 def library(store: Store) -> rag.Library:
-    """Opens document search as people do, with an embedder that needs no model and networks that need no guard."""
-    return rag.Library(store, DOCUMENTS, settings=rag.Settings(embedder="hash:64"), allow_private=True)
+    """Open document search with an embedder that needs no model, and with private networks allowed."""
+    return rag.Library(store, DOCUMENTS, settings=rag.CollectionSettings(embedder="hash:64"), allow_private=True)
 
 
 @cache
 def genuine_of_document_search() -> bytes:
-    """A capsule of a file that nobody read yet."""
-    with closing(_fresh(room() / "documents.db")) as store:
+    """Return a capsule of document search whose file was not read yet."""
+    with closing(_fresh(scratch_folder() / "documents.db")) as store:
         payload = {"location": "/letters/a.txt", "name": "a.txt"}
         holdfast.submit(library(store).pipeline, store, batch="/letters", documents=[("a.txt", payload)])
         into = BytesIO()
@@ -70,7 +70,7 @@ CHANGE = st.tuples(PLACES, json | names | st.just("__gone__") | st.just("__deep_
 
 @takes(
     st.lists(CHANGE, max_size=3),
-    "A capsule in which any value is another one is refused, or a store takes it in and can be worked on.",
+    "A capsule with changed values is refused, or it is loaded and the store can be read.",
 )
 def loading(changes: list[Any]) -> None:
     changed = msgspec.json.decode(genuine())
@@ -81,18 +81,18 @@ def loading(changes: list[Any]) -> None:
     except (ValueError, RecursionError, UnicodeEncodeError):
         return
     capsule = read(data)
-    store = _fresh(room() / "loaded.db")
+    store = _fresh(scratch_folder() / "loaded.db")
     with closing(store):
         assert isinstance(store, SqliteStore)
         number = store.load(capsule, who="fuzz")
-        (here,) = store.look([number])
+        (status,) = store.documents_by_id([number])
         store.journal(number)
         pack(store, number, BytesIO())
-        assert here.state != "running"
+        assert status.state != "running"
 
 
 def _put(value: Any, places: list[int], new: Any) -> None:
-    """Changes the value at a place: the so manieth key or item, and in that the so manieth, and so on."""
+    """Change the value at a path. Each number of the path selects a key or an item, modulo their count."""
     for depth, place in enumerate(places):
         if not isinstance(value, (dict, list)) or not value:
             return

@@ -1,4 +1,4 @@
-"""Patterns, sources and addresses: what people and folders of strangers say about files."""
+"""Patterns, sources and addresses, as users type them or as untrusted folders contain them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 
 from holdfast.pipelines.rag.index.postgres.globs import as_regex as globs_as_regex
-from holdfast.pipelines.rag.sources.addresses import is_public
-from holdfast.pipelines.rag.sources.fetch import _name
-from holdfast.pipelines.rag.sources.ignoring import Ignoring, matcher
-from holdfast.pipelines.rag.sources.source import is_url, source_of
-from holdfast.stores.which import as_glob, as_like, as_regex
+from holdfast.pipelines.rag.sources.fetch import _file_name
+from holdfast.pipelines.rag.sources.ignore_rules import IgnoreRules, compile_glob
+from holdfast.pipelines.rag.sources.source import is_url, parse_source
+from holdfast.pipelines.rag.sources.ssrf_guard import is_public
+from holdfast.stores.document_filter import as_glob, as_like, as_regex
 from tests.fuzz.inputs import texts
 from tests.fuzz.target import takes
 
@@ -29,19 +29,19 @@ KEY = st.lists(st.sampled_from(("a", "b", "/", ".", "*", "[", "a" * 30, "é")), 
 
 @takes(
     st.tuples(st.lists(PATTERN, max_size=5), KEY),
-    "Any line of a .holdfastignore is a rule, says nothing, or is refused with that line; matching ends soon.",
+    "A line of a .holdfastignore is a rule, is ignored, or is refused with the line; matching is fast.",
     sealed=True,
 )
 def ignoring(given: tuple[list[str], str]) -> None:
     patterns, key = given
-    Ignoring(patterns).hides_below(key)
+    IgnoreRules(patterns).ignores_path(key)
     for pattern in patterns:
-        matcher(pattern).fullmatch(key)
+        compile_glob(pattern).fullmatch(key)
 
 
 @takes(
     st.tuples(PATTERN, KEY),
-    "A pattern of keys means the same to every store: * anything, ? one character, and all else itself.",
+    "A key pattern means the same in every store: * is any text, ? one character, anything else itself.",
 )
 def keys(given: tuple[str, str]) -> None:
     pattern, key = given
@@ -58,7 +58,7 @@ def keys(given: tuple[str, str]) -> None:
 
 @takes(
     st.tuples(PATTERN, KEY),
-    "A pattern of paths is a regular expression that finds what SQLite's own patterns find.",
+    "A path pattern as a regular expression matches the same paths as SQLite's glob.",
 )
 def globs(given: tuple[str, str]) -> None:
     pattern, key = given
@@ -66,11 +66,11 @@ def globs(given: tuple[str, str]) -> None:
     if not _is_plain(pattern):
         return
     ((glob,),) = _db().execute("select ? glob ?", (key, pattern))
-    assert bool(re.search(_never_going_back(regex), key, re.DOTALL)) == bool(glob), (pattern, key, regex)
+    assert bool(re.search(_without_backtracking(regex), key, re.DOTALL)) == bool(glob), (pattern, key, regex)
 
 
-def _never_going_back(regex: str) -> str:
-    """Gives an expression as PostgreSQL reads it, with an automaton: Python's own way would go back for hours."""
+def _without_backtracking(regex: str) -> str:
+    """Return an expression that Python matches without backtracking, as PostgreSQL does. Else it would take hours."""
     first, *others = regex.split(".*")
     *middle, last = others or [""]
     return first + "".join(f"(?>.*?{part})" for part in middle) + (".*" if others else "") + last
@@ -85,16 +85,16 @@ WORD = st.lists(
 ).map("".join)
 
 
-@takes(WORD | texts, "Whatever is named as a source is one, or SourceRefused says why not.")
+@takes(WORD | texts, "Any text is a source, or SourceRefused says why not.")
 def sources(word: str) -> None:
-    source = source_of(word)
+    source = parse_source(word)
     assert source.kind in ("folder", "file", "glob", "web", "remote")
 
 
 @takes(WORD | texts, "The copy of any document has a plain name.", refusals=[ValueError], sealed=True)
 def copies(word: str) -> None:
     is_url(word)
-    name = _name(word)
+    name = _file_name(word)
     assert re.fullmatch(r"[\w.-]{1,80}", name, re.ASCII)
     assert name not in (".", "..")
 
@@ -102,7 +102,7 @@ def copies(word: str) -> None:
 ADDRESS = st.ip_addresses().map(str) | texts | st.integers(0, 2**32).map(hex)
 
 
-@takes(ADDRESS, "What is no address of the open internet is not public.", sealed=True)
+@takes(ADDRESS, "An address that is not global is not public.", sealed=True)
 def addresses(word: str) -> None:
     if is_public(word):
         import ipaddress

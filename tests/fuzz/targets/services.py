@@ -1,4 +1,4 @@
-"""Services that lie: how long to wait, what was read, vectors, sizes, dates; and model packs that are others."""
+"""Answers of services that may be wrong: waits, texts, vectors, sizes and dates; and model packs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ pytest.importorskip("httpx2", reason="services need the extra rag")
 
 import httpx2
 
-from holdfast.core.retry import LONGEST, retry_after
-from holdfast.pipelines.rag.asking import asked_to_wait
-from holdfast.pipelines.rag.azure import AzureReader, _Analysis, texts_of
-from holdfast.pipelines.rag.embedders.batcher import BadInput, Fault
-from holdfast.pipelines.rag.embedders.onnx_graph import encoder
-from holdfast.pipelines.rag.embedders.pack import MAGIC, Pack
-from holdfast.pipelines.rag.embedders.services import Ollama, OpenAI
-from holdfast.pipelines.rag.sources.remote import _nanoseconds
+from holdfast.core.retry import LONGEST, retry_after, retry_after_header
+from holdfast.pipelines.rag.embed.batcher import FailedRequest, RejectedText
+from holdfast.pipelines.rag.embed.granite import _graph_weights
+from holdfast.pipelines.rag.embed.granite_weights import MAGIC, ModelPack
+from holdfast.pipelines.rag.embed.remote import Ollama, OpenAI
+from holdfast.pipelines.rag.extract.azure_reader import AzureReader, _Analysis, texts_of
+from holdfast.pipelines.rag.sources.fsspec_source import _nanoseconds
+from holdfast.pipelines.rag.sources.http_source import _checked, _length, _source_file
 from holdfast.pipelines.rag.sources.source import Unreachable
-from holdfast.pipelines.rag.sources.web import _length, _seen, _sound
-from tests.fuzz.inputs import json, numbers, texts, written
+from tests.fuzz.inputs import json, numbers, texts, write_scratch_file
 from tests.fuzz.target import takes, takes_bytes
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
@@ -42,35 +41,37 @@ WAITS = st.one_of(
 )
 
 
-@takes(st.tuples(WAITS, WAITS), "Any Retry-After is a wait that a clock can count, or none.", sealed=True)
+@takes(st.tuples(WAITS, WAITS), "Any Retry-After is a wait up to the maximum, or none.", sealed=True)
 def waits(given: tuple[str, str]) -> None:
     seconds, milliseconds = given
     headers = {"retry-after": seconds, "retry-after-ms": milliseconds}
-    asked = asked_to_wait(headers, now=NOW)
-    assert asked is None or timedelta(0) <= timedelta(seconds=asked) <= LONGEST
+    wait = retry_after_header(headers, now=NOW)
+    assert wait is None or timedelta(0) <= wait <= LONGEST
     error = Exception()
     error.response = type("Response", (), {"headers": {"Retry-After": seconds}})()  # type: ignore[attr-defined]
-    told = retry_after(error, now=NOW)
-    assert told is None or timedelta(0) <= told <= LONGEST
+    wait = retry_after(error, now=NOW)
+    assert wait is None or timedelta(0) <= wait <= LONGEST
 
 
-LIE = st.one_of(json, st.just(None), st.just([]), st.just({}))
-SPAN = st.fixed_dictionaries({}, optional={"offset": LIE | numbers, "length": LIE | numbers})
+ANY_JSON = st.one_of(json, st.just(None), st.just([]), st.just({}))
+SPAN = st.fixed_dictionaries({}, optional={"offset": ANY_JSON | numbers, "length": ANY_JSON | numbers})
 PAGE = st.fixed_dictionaries(
     {},
     optional={
-        "pageNumber": st.integers(0, 2) | LIE,
-        "spans": st.lists(SPAN | LIE, max_size=2) | LIE,
-        "lines": st.lists(st.fixed_dictionaries({}, optional={"content": LIE}) | LIE, max_size=2) | LIE,
+        "pageNumber": st.integers(0, 2) | ANY_JSON,
+        "spans": st.lists(SPAN | ANY_JSON, max_size=2) | ANY_JSON,
+        "lines": st.lists(st.fixed_dictionaries({}, optional={"content": ANY_JSON}) | ANY_JSON, max_size=2) | ANY_JSON,
     },
 )
-RESULT = st.fixed_dictionaries({}, optional={"content": LIE, "pages": st.lists(PAGE | LIE, max_size=2) | LIE})
+RESULT = st.fixed_dictionaries(
+    {}, optional={"content": ANY_JSON, "pages": st.lists(PAGE | ANY_JSON, max_size=2) | ANY_JSON}
+)
 ANSWER = st.fixed_dictionaries(
     {},
     optional={
-        "status": st.sampled_from(("succeeded", "failed", "running")) | LIE,
-        "analyzeResult": RESULT | LIE,
-        "error": LIE,
+        "status": st.sampled_from(("succeeded", "failed", "running")) | ANY_JSON,
+        "analyzeResult": RESULT | ANY_JSON,
+        "error": ANY_JSON,
     },
 )
 READ = {
@@ -81,8 +82,8 @@ STATUS = st.sampled_from((200, 200, 200, 202, 204, 301, 400, 401, 404, 413, 429,
 
 
 @takes(
-    st.lists(st.tuples(STATUS, st.just(READ) | ANSWER | LIE, st.just("0") | WAITS, texts), min_size=1, max_size=4),
-    "Whatever Azure answers, there are texts of pages, a rejected file, a wait, or a ServiceError; the end comes soon.",
+    st.lists(st.tuples(STATUS, st.just(READ) | ANSWER | ANY_JSON, st.just("0") | WAITS, texts), min_size=1, max_size=4),
+    "Any answer of Azure gives texts of pages, a rejected file, a wait, or a ServiceError, within a few requests.",
 )
 def azure(answers: list[tuple[int, Any, str, str]]) -> None:
     left = iter(answers * 50)
@@ -106,24 +107,24 @@ GOOD = [{"embedding": [1.0, 2.0], "index": 0}, {"embedding": "AACAPwAAAAA=", "in
 FINE = {"data": GOOD, "embeddings": [[3.0, 4.0], [0.5, 1.0]]}
 VECTOR = (
     st.just([3.0, 4.0])
-    | st.lists(st.floats() | LIE, max_size=3)
+    | st.lists(st.floats() | ANY_JSON, max_size=3)
     | st.sampled_from(("AACAPwAAAAA=", "AAAA", "é", "A"))
-    | LIE
+    | ANY_JSON
 )
-ONE = st.fixed_dictionaries({}, optional={"embedding": VECTOR, "index": numbers | LIE})
+ONE = st.fixed_dictionaries({}, optional={"embedding": VECTOR, "index": numbers | ANY_JSON})
 EMBEDDED = st.fixed_dictionaries(
     {},
     optional={
-        "data": st.just(GOOD) | st.lists(ONE | LIE, max_size=3) | LIE,
-        "embeddings": st.lists(VECTOR, max_size=3) | LIE,
+        "data": st.just(GOOD) | st.lists(ONE | ANY_JSON, max_size=3) | ANY_JSON,
+        "embeddings": st.lists(VECTOR, max_size=3) | ANY_JSON,
     },
 )
 
 
 @takes(
-    st.tuples(STATUS, st.just(FINE) | EMBEDDED | LIE, st.sampled_from((2, 2, 1)), st.booleans()),
-    "Whatever a service answers, there is a vector of length one for each text, or a ServiceError says what it did.",
-    refusals=[BadInput, Fault],
+    st.tuples(STATUS, st.just(FINE) | EMBEDDED | ANY_JSON, st.sampled_from((2, 2, 1)), st.booleans()),
+    "Any answer of a service gives a vector of length one for each text, or a ServiceError with what it returned.",
+    refusals=[RejectedText, FailedRequest],
 )
 def embeddings(given: tuple[int, Any, int, bool]) -> None:
     status, body, count, is_openai = given
@@ -135,8 +136,8 @@ def embeddings(given: tuple[int, Any, int, bool]) -> None:
 
 @takes_bytes(
     [b'{"data":[{"embedding":[1,0],"index":0}],"embeddings":[[1,0]]}', b'{"embeddings":["AACAPwAAAAA="]}', b"[" * 2000],
-    "The same for any bytes.",
-    refusals=[BadInput, Fault],
+    "Any bytes of a service give a vector for each text, or a ServiceError.",
+    refusals=[RejectedText, FailedRequest],
 )
 def embedding_bytes(data: bytes) -> None:
     for service in (OpenAI("m", dimension=2), Ollama("m")):
@@ -148,7 +149,7 @@ NAMES = ("Content-Length", "Content-Encoding", "Last-Modified", "ETag", "Retry-A
 
 @takes(
     st.tuples(STATUS, st.dictionaries(st.sampled_from(NAMES), WAITS)),
-    "Whatever headers a server sends, a document was seen, or is rejected, put off or out of reach.",
+    "With any headers of a server, a document is seen, rejected, delayed or unreachable.",
     refusals=[Unreachable],
 )
 def headers(given: tuple[int, dict[str, str]]) -> None:
@@ -157,7 +158,7 @@ def headers(given: tuple[int, dict[str, str]]) -> None:
     answer = httpx2.Response(
         status, headers=[(name.encode(), _plain(value)) for name, value in named.items()], request=request
     )
-    seen = _seen("https://example.org/a.pdf", _sound(answer))
+    seen = _source_file("https://example.org/a.pdf", _checked(answer))
     int(_length(answer) or 0)
     assert -(2**63) <= seen.size < 2**63
     assert -(2**63) <= seen.mtime_ns < 2**63
@@ -165,7 +166,7 @@ def headers(given: tuple[int, dict[str, str]]) -> None:
 
 @takes(
     WAITS | numbers | st.floats() | st.none(),
-    "Whenever a bucket says that an object was changed, it is a time that can be kept, or none.",
+    "Any modification time of a bucket is a time that can be stored, or none.",
     sealed=True,
 )
 def times(moment: Any) -> None:
@@ -204,13 +205,13 @@ def _pack(**changed: Any) -> bytes:
 
 @takes_bytes(
     [_pack(), _pack(format=2), _pack(tokenizer_len=-1), MAGIC + b"\xff" * 8],
-    "A model pack that is another one is refused with PackError, or its tensors can be read.",
+    "A changed model pack is refused with ModelPackError, or its tensors can be read.",
 )
 def packs(data: bytes) -> None:
-    pack = Pack(written("a.pack", data), sha256=hashlib.sha256(data).hexdigest())
+    pack = ModelPack(write_scratch_file("a.pack", data), sha256=hashlib.sha256(data).hexdigest())
     for tensor in pack.header.tensors:
         pack.tensor(tensor.name)
-    encoder(pack.header.arch, pack.tensor)
+    _graph_weights(pack)
 
 
 def _encoded(body: Any) -> bytes:
@@ -221,5 +222,5 @@ def _encoded(body: Any) -> bytes:
 
 
 def _plain(value: str) -> bytes:
-    """A header as it can be sent at all."""
+    """Return a header value that can be sent."""
     return value.encode("latin-1", errors="replace").translate(None, b"\r\n\0")

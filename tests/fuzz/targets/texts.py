@@ -1,4 +1,4 @@
-"""Texts: cut into chunks, given titles, cleaned, asked for, shown."""
+"""Texts: chunks, titles, cleaning, search queries and snippets."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 
-from holdfast.pipelines.rag.index.words import match, words_of
-from holdfast.pipelines.rag.model import Page
-from holdfast.pipelines.rag.parsers.cleaning import clean, in_pages, joined
-from holdfast.pipelines.rag.parsers.naming import Names
-from holdfast.pipelines.rag.search import snippet_of
-from holdfast.pipelines.rag.sections import blocks_of, path_of
-from holdfast.pipelines.rag.splitters import by_markdown, by_tokens, recursive
-from holdfast.pipelines.rag.titles import title_of
+from holdfast.pipelines.rag.chunk.chunks import title_of
+from holdfast.pipelines.rag.chunk.markdown import blocks_of, heading_path
+from holdfast.pipelines.rag.chunk.splitters import split_by_markdown, split_by_tokens, split_recursive
+from holdfast.pipelines.rag.extract.parsers.cleaning import AttachmentNames, clean, in_pages, joined
+from holdfast.pipelines.rag.index.keyword_query import match_expressions, query_words
+from holdfast.pipelines.rag.search.snippets import snippet_of
+from holdfast.pipelines.rag.values import Page
 from tests.fuzz.inputs import texts
 from tests.fuzz.target import takes
 
@@ -43,12 +42,12 @@ BITS = (
 PIECE = st.tuples(st.sampled_from(BITS) | st.text(max_size=5), st.sampled_from((1, 1, 2, 3, 40, 20_000)))
 LONG = st.lists(PIECE, max_size=6).map(lambda pieces: "".join(bit * times for bit, times in pieces)[:60_000])
 SIZES = st.tuples(st.sampled_from((1, 2, 10, 1000)), st.integers(0, 9))
-IN_TIME = "within a time that grows with its length"
+IN_TIME = "the time grows linearly with the length"
 
 
 @takes(
     st.tuples(LONG, SIZES),
-    f"Any text is cut into pieces of it, in order, with nothing but blanks between them; {IN_TIME}.",
+    f"Any text is split into chunks, in order, with only white space between them; {IN_TIME}.",
     sealed=True,
 )
 def chunks(given: tuple[str, tuple[int, int]]) -> None:
@@ -56,9 +55,9 @@ def chunks(given: tuple[str, tuple[int, int]]) -> None:
     text = text if size > 2 else text[:3000]
     overlap = size * tenths // 10
     for spans in (
-        recursive(text, size, overlap),
-        by_markdown(text, size, overlap),
-        by_tokens(text, size, overlap, _Bytes()),
+        split_recursive(text, size, overlap),
+        split_by_markdown(text, size, overlap),
+        split_by_tokens(text, size, overlap, _Bytes()),
     ):
         behind = 0
         for start, end in spans:
@@ -69,7 +68,7 @@ def chunks(given: tuple[str, tuple[int, int]]) -> None:
 
 
 class _Bytes:
-    """A tokenizer that takes each byte for a token."""
+    """A tokenizer for which each byte is a token."""
 
     name = "bytes"
 
@@ -79,17 +78,21 @@ class _Bytes:
 
 @takes(
     LONG,
-    f"Any Markdown is blocks that together are the text, each place of it under some headings; {IN_TIME}.",
+    f"Any Markdown is split into blocks that together are the text; {IN_TIME}.",
     sealed=True,
 )
 def markdown(text: str) -> None:
     blocks = list(blocks_of(text))
     assert "".join(text[block.start : block.end] for block in blocks) == text
-    path_of(text, len(text) // 2)
+    heading_path(text, len(text) // 2)
     assert len(title_of(Page(1, text))) <= 200
 
 
-@takes(st.text(max_size=200) | texts | LONG, f"Any text is cleaned of what no store keeps; {IN_TIME}.", sealed=True)
+@takes(
+    st.text(max_size=200) | texts | LONG,
+    f"Any text is cleaned of characters that stores refuse; {IN_TIME}.",
+    sealed=True,
+)
 def cleaned(text: str) -> None:
     plain = clean(text)
     plain.encode()
@@ -101,11 +104,11 @@ def cleaned(text: str) -> None:
 
 @takes(
     st.lists(texts, max_size=5),
-    "Whatever attachments are called, each has a name of its own that is no path.",
+    "Each attachment gets a unique name that is not a path, whatever its own name is.",
     sealed=True,
 )
 def attachments(given: list[str]) -> None:
-    names = Names(100)
+    names = AttachmentNames(100)
     for name in given:
         chosen = names.unique(name)
         assert chosen.strip() not in ("", ".", "..")
@@ -115,25 +118,25 @@ def attachments(given: list[str]) -> None:
 
 @takes(
     st.tuples(LONG | texts, texts | LONG.map(lambda text: text[:2000])),
-    "Any question finds a stretch of any text.",
+    "Any query has a snippet in any text.",
     sealed=True,
 )
 def snippets(given: tuple[str, str]) -> None:
     text, question = given
-    snippet, marks = snippet_of(text, words_of(question))
+    snippet, marks = snippet_of(text, query_words(question))
     for start, end in marks:
         assert 0 <= start < end
         assert snippet[start:end].strip()
 
 
-@takes(texts | LONG.map(lambda text: text[:3000]), "Any question is a question that full text understands.")
+@takes(texts | LONG.map(lambda text: text[:3000]), "Any query is valid for full-text search.")
 def questions(question: str) -> None:
-    words = words_of(question)
-    for expression in match(words, {word: [word] for word in words}, lambda stems: dict.fromkeys(stems, 1)):
+    words = query_words(question)
+    for expression in match_expressions(words, {word: [word] for word in words}, lambda stems: dict.fromkeys(stems, 1)):
         try:
             _table().execute("select * from words where words match ?", (expression,)).fetchall()
         except UnicodeEncodeError:
-            assert not _is_plain(expression)  # the index replaces halves of characters before it asks
+            assert not _is_plain(expression)  # the index replaces lone surrogates before it searches
 
 
 def _is_plain(text: str) -> bool:

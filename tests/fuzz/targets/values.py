@@ -1,4 +1,4 @@
-"""Cursors, payloads, keys: values that are kept, and rows that are not what was kept."""
+"""Cursors, payloads and keys: stored values, and rows that somebody edited."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.core.codec import ANYTHING, decode_json, read_scalar
-from holdfast.core.integrity import Traces, flaw, misplaced
+from holdfast.core.integrity import KeptState, checkpoint_damage, cursor_damage
 from holdfast.core.model import Checkpoint, Claim
 from holdfast.core.step import At
 from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
-from tests.fuzz.inputs import anything, json, names, nested, numbers, room, texts
+from tests.fuzz.inputs import anything, json, names, nested, numbers, scratch_folder, texts
 from tests.fuzz.target import takes, takes_bytes
 
 Submitted = tuple[str, str, Any, str, int]
 """Batch, key, payload, fingerprint, priority."""
-OURS_OR_EQUAL = "Either it is kept and comes back equal, or CannotKeep says which place of it cannot be."
+EQUAL_OR_REFUSED = "A value is stored and comes back equal, or CannotKeep says which part of it cannot be stored."
 
 
-@takes(anything | st.integers(1, 900).map(nested), OURS_OR_EQUAL, sealed=True)
+@takes(anything | st.integers(1, 900).map(nested), EQUAL_OR_REFUSED, sealed=True)
 def kept(value: Any) -> None:
     back = ANYTHING.decode(ANYTHING.encode(value))
-    assert _alike(back, value), f"{value!r} came back as {back!r}"
+    assert _is_equal(back, value), f"{value!r} came back as {back!r}"
 
 
 @takes_bytes(
     [b'{"a": [1, 2.5, null, true, "b"]}', b'"\\ud800"', b"-0", b"1e999", b"[[[[]]]]", b'{"a":1,"a":2}'],
-    "Kept text that was damaged is read as a value, or as text; or it is refused as no JSON.",
+    "Damaged stored text is read as a value or as text, or it is refused because it is not JSON.",
     refusals=[ValueError, RecursionError],
     sealed=True,
 )
@@ -45,7 +45,7 @@ def kept_text(data: bytes) -> None:
 
 @takes(
     st.tuples(json, numbers, st.sampled_from(["value", "stream", "over", "gate"]), st.dictionaries(names, json)),
-    "Whatever stands in a row as a cursor, it is a position or there is a sentence that says why it is none.",
+    "Any cursor in a row is a position, or the problem is described.",
     sealed=True,
 )
 def cursors(given: tuple[Any, int, Any, dict[str, Any]]) -> None:
@@ -54,13 +54,13 @@ def cursors(given: tuple[Any, int, Any, dict[str, Any]]) -> None:
         return
     at = Checkpoint(1, "read", cursor, 0)
     claim = Claim(1, 1, "b", "k", None, "", at, 0, 0, timedelta(0), reuses or None)
-    for found in (misplaced(at, total), flaw(kind, claim, Traces(0, 3, 1))):
+    for found in (cursor_damage(at, total), checkpoint_damage(kind, claim, KeptState(0, 3, 1))):
         assert found is None or found.what
 
 
 @takes(
     st.lists(st.tuples(anything, anything), max_size=4),
-    "A stream may say any cursor: the document ends, done or dead, and what was kept can be read.",
+    "A stream may yield any cursor: the document becomes done or dead, and its items can be read.",
 )
 def streamed(given: list[tuple[Any, Any]]) -> None:
     pipeline = holdfast.Pipeline("fuzz")
@@ -72,21 +72,21 @@ def streamed(given: list[tuple[Any, Any]]) -> None:
     with closing(open_store("memory://")) as store:
         holdfast.submit(pipeline, store, batch="b", documents=[("k", 1)])
         holdfast.drain(pipeline, store, threads=1)
-        (one,) = store.find("k")
-        assert one.state in ("done", "dead"), one.state
+        (status,) = store.find("k")
+        assert status.state in ("done", "dead"), status.state
 
 
 @takes(
     st.tuples(names, names, anything, texts, numbers),
-    "A document with any key and payload is taken in and found again as it was, or refused; by every store alike.",
+    "A document with any key and payload is stored and found unchanged, or refused, in every store the same way.",
 )
 def submitted(given: Submitted) -> None:
-    told = [came_of(opened, given) for opened in (_memory, _sqlite)]
-    assert told[0] == told[1], told
+    outcomes = [outcome_of(opened, given) for opened in (_memory, _sqlite)]
+    assert outcomes[0] == outcomes[1], outcomes
 
 
-def came_of(opened: Callable[[], Store], given: Submitted) -> str:
-    """Says what a store does with a document: takes it in, and gives it back as it was, or refuses it."""
+def outcome_of(opened: Callable[[], Store], given: Submitted) -> str:
+    """Submit a document. Return "stored" if it is found again unchanged, or the class of the error."""
     batch, key, payload, fingerprint, priority = given
     with closing(opened()) as store:
         try:
@@ -94,12 +94,12 @@ def came_of(opened: Callable[[], Store], given: Submitted) -> str:
             holdfast.submit(_pipeline(), store, batch=batch, documents=[document])
         except holdfast.HoldfastError as error:
             return type(error).__name__
-        (one,) = store.find(key)
-        assert one.batch == batch
-        assert _alike(one.payload, payload), f"{payload!r} came back as {one.payload!r}"
+        (status,) = store.find(key)
+        assert status.batch == batch
+        assert _is_equal(status.payload, payload), f"{payload!r} came back as {status.payload!r}"
         list(store.select("fuzz", key=key, batch=batch, text=key))
-        list(store.standings("fuzz", key=f"{key}*", error=key))
-        return "taken"
+        list(store.documents("fuzz", key=f"{key}*", error=key))
+        return "stored"
 
 
 COLUMNS = (
@@ -112,11 +112,11 @@ COLUMNS = (
 
 @takes(
     st.lists(st.tuples(st.sampled_from(COLUMNS), json.filter(lambda v: not isinstance(v, (list, dict)))), max_size=3),
-    "A row that somebody edited is parked with a reason or goes on; a worker never fails over it.",
+    "A document whose row was edited is parked with a reason or continues; no worker fails because of it.",
     refusals=[sqlite3.Error, OverflowError, UnicodeEncodeError],
 )
 def edited(changes: list[tuple[str, Any]]) -> None:
-    file = room() / "edited.db"
+    file = scratch_folder() / "edited.db"
     store = _fresh(file)
     pipeline = _pipeline()
     with closing(store):
@@ -125,19 +125,19 @@ def edited(changes: list[tuple[str, Any]]) -> None:
             for column, value in changes:
                 db.execute(f"update hf_document set {column} = ?", (value,))
             db.commit()
-        _work_and_look(pipeline, store)
+        _drain_and_read(pipeline, store)
 
 
-def _work_and_look(pipeline: holdfast.Pipeline, store: Store) -> None:
+def _drain_and_read(pipeline: holdfast.Pipeline, store: Store) -> None:
     try:
         holdfast.drain(pipeline, store, threads=1, budget=timedelta(seconds=5))
-        for one in store.standings("fuzz"):
-            store.journal(one.id)
-            holdfast.explain(store, one)
-        store.census("fuzz")
-        store.survey("fuzz")
-    except sqlite3.Error as error:  # ours to handle: it was not the edit that the database refused
-        raise AssertionError(f"the database's own error got out: {error}") from error
+        for status in store.documents("fuzz"):
+            store.journal(status.id)
+            holdfast.explain(store, status)
+        store.batch_counts("fuzz")
+        store.gauges("fuzz")
+    except sqlite3.Error as error:  # not from the edit, so holdfast has to handle it
+        raise AssertionError(f"an error of the database was not handled: {error}") from error
 
 
 def _pipeline() -> holdfast.Pipeline:
@@ -159,20 +159,22 @@ def _memory() -> Store:
 
 
 def _sqlite() -> Store:
-    return _fresh(room() / "values.db")
+    return _fresh(scratch_folder() / "values.db")
 
 
 def _fresh(file: Any) -> Store:
-    for suffix in ("", "-wal", "-shm", "-turn", "-pen", "-journal"):
+    for suffix in ("", "-wal", "-shm", "-queue", "-lock", "-journal"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)
     return open_store(f"sqlite:///{file}?synchronous=normal")
 
 
-def _alike(back: Any, value: Any) -> bool:
+def _is_equal(back: Any, value: Any) -> bool:
     if back == value:
         return True
     if isinstance(value, (list, tuple)):
-        return isinstance(back, list) and len(back) == len(value) and all(map(_alike, back, value))
+        return isinstance(back, list) and len(back) == len(value) and all(map(_is_equal, back, value))
     if isinstance(value, dict):
-        return isinstance(back, dict) and back.keys() == value.keys() and all(_alike(back[k], value[k]) for k in value)
+        return (
+            isinstance(back, dict) and back.keys() == value.keys() and all(_is_equal(back[k], value[k]) for k in value)
+        )
     return False

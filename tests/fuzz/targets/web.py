@@ -1,4 +1,4 @@
-"""Requests to `holdfast serve`: as an application is called, and as bytes on the wire."""
+"""Requests to `holdfast serve`: calls of the ASGI application, and bytes on a socket."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ pytest.importorskip("numpy", reason="document search needs the extra rag")
 pytest.importorskip("uvicorn", reason="serving needs the extra web")
 
 import holdfast
+from holdfast.core.server_limits import DEFAULT_SERVER_LIMITS
 from holdfast.pipelines import rag
-from holdfast.pipelines.rag.ingest import Looking
-from holdfast.pipelines.rag.search import NoQuestion, asks
-from holdfast.pipelines.rag.shelves import Shelves
+from holdfast.pipelines.rag.ingest.intake import ScanOptions
+from holdfast.pipelines.rag.search.search import EmptyQuestion, is_question
+from holdfast.pipelines.rag.search.service import SearchService
 from holdfast.stores import open_store
 from holdfast.web.app import search_app
-from holdfast.web.asking import DOCUMENT, SEARCH, NotUnderstood, read
-from holdfast.web.serving import Serving, _listener
-from tests.fuzz.inputs import room, texts
+from holdfast.web.query_params import DOCUMENT_PARAMS, SEARCH_PARAMS, BadParameter, parse_query
+from holdfast.web.server import ServerThread, listen
+from tests.fuzz.inputs import scratch_folder, texts
 from tests.fuzz.target import takes, takes_bytes
 
 Question = tuple[str, dict[str, str], dict[str, Any]]
-"""What is asked, about which documents, with which metadata."""
-HERE = frozenset({"127.0.0.1"})
-ANSWERED = "Every request is answered: 200 with what was asked for, or a refusal with a sentence; never 500."
+"""The query, the filters and the metadata."""
+HOSTS = frozenset({"127.0.0.1"})
+ANSWERED = "Every request is answered with 200, or with an error status and a message; never with 500."
 LETTERS = {
     "tides.txt": "On tides\n\nThe spring tide comes twice a month.",
     "anchors.md": "# Anchors <script>alert(1)</script>\n\nAn anchor holds a boat in sand & mud.",
@@ -39,25 +40,28 @@ LETTERS = {
 
 @cache
 def database() -> str:
-    """A store with a small collection."""
-    url = f"sqlite:///{room()}/web.db"
+    """Return the URL of a store with a small collection."""
+    url = f"sqlite:///{scratch_folder()}/web.db"
     make_searchable(url)
     return url
 
 
 def make_searchable(url: str) -> None:
-    """Has a store take in the letters."""
-    folder = room() / "letters"
+    """Ingest the letters into a store."""
+    folder = scratch_folder() / "letters"
     folder.mkdir(exist_ok=True)
     for name, text in LETTERS.items():
         (folder / name).write_text(text)
-    with holdfast.open(url) as store, closing(rag.Library(store, settings=rag.Settings(embedder="hash:64"))) as library:
-        library.ingest(str(folder), Looking(metadata={"case": 12, "who": "a"}))
+    with (
+        holdfast.open(url) as store,
+        closing(rag.Library(store, settings=rag.CollectionSettings(embedder="hash:64"))) as library,
+    ):
+        library.ingest(str(folder), ScanOptions(metadata={"case": 12, "who": "a"}))
 
 
 @cache
 def _app() -> Any:
-    return search_app(Shelves(open_store(database())), names=HERE)
+    return search_app(SearchService(open_store(database())), allowed_hosts=HOSTS)
 
 
 @cache
@@ -67,12 +71,12 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 @cache
 def _port() -> int:
-    served = Serving(_app(), _listener("127.0.0.1", 0))
-    served.start()
-    return served.port
+    server = ServerThread(_app(), listen("127.0.0.1", 0), DEFAULT_SERVER_LIMITS)
+    server.start()
+    return server.port
 
 
-NAMES = (*SEARCH, *DOCUMENT, "Q", "", "q[]", "é")
+NAMES = (*SEARCH_PARAMS, *DOCUMENT_PARAMS, "Q", "", "q[]", "é")
 VALUES = st.one_of(
     texts,
     st.sampled_from(
@@ -122,13 +126,13 @@ def requests(given: tuple[str, str, list[tuple[str, str]], list[tuple[bytes, byt
 
 
 async def _asked(method: str, path: str, query: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[int, bytes, bytes]:
-    said: list[Any] = []
+    messages: list[Any] = []
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: Any) -> None:
-        said.append(message)
+        messages.append(message)
 
     path = path.encode("utf-8", "replace").decode()  # a server decodes with replacement
     hosts = [] if any(name == b"host" for name, _ in headers) else [(b"host", b"127.0.0.1")]
@@ -136,9 +140,13 @@ async def _asked(method: str, path: str, query: bytes, headers: list[tuple[bytes
     more = {"asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "server": ("127.0.0.1", 80)}
     scope |= more | {"headers": [*hosts, *headers], "client": ("127.0.0.1", 1), "root_path": ""}
     await _app()(scope, receive, send)
-    start = said[0]
+    start = messages[0]
     named = dict(start["headers"])
-    return start["status"], named.get(b"content-type", b""), b"".join(one.get("body", b"") for one in said[1:])
+    return (
+        start["status"],
+        named.get(b"content-type", b""),
+        b"".join(message.get("body", b"") for message in messages[1:]),
+    )
 
 
 def _encoded(query: list[tuple[str, str]]) -> bytes:
@@ -160,7 +168,7 @@ POST = b"POST /search HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\
         b"\x16\x03\x01",
         b"PRI * HTTP/2.0\r\n\r\n",
     ],
-    "Any bytes on the wire are answered or hung up on, and the server answers the next one.",
+    "Any bytes get an answer or a closed connection, and the server answers the next request.",
 )
 def wire(data: bytes) -> None:
     answer = _sent(data)
@@ -175,7 +183,7 @@ def _sent(data: bytes) -> bytes:
         try:
             line.sendall(data)
             if data != GET:
-                line.shutdown(socket.SHUT_WR)  # nobody waits for the rest of half a request
+                line.shutdown(socket.SHUT_WR)  # so that the server does not wait for the rest of a request
             while piece := line.recv(1 << 16):
                 answer += piece
         except (ConnectionResetError, BrokenPipeError, OSError):
@@ -185,13 +193,16 @@ def _sent(data: bytes) -> bytes:
 
 @takes(
     st.tuples(st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=5), st.sampled_from(("search", "document"))),
-    "Parameters are understood or refused by name.",
-    refusals=[NotUnderstood],
+    "Parameters are accepted, or refused with their name.",
+    refusals=[BadParameter],
     sealed=True,
 )
 def parameters(given: tuple[list[tuple[str, str]], str]) -> None:
     pairs, what = given
-    read(pairs, SEARCH if what == "search" else DOCUMENT, needed=["q"] if what == "search" else ["source", "key"])
+    if what == "search":
+        parse_query(pairs, SEARCH_PARAMS, required=["q"])
+    else:
+        parse_query(pairs, DOCUMENT_PARAMS, required=["source", "key"])
 
 
 @takes(
@@ -200,7 +211,7 @@ def parameters(given: tuple[list[tuple[str, str]], str]) -> None:
         st.fixed_dictionaries({}, optional=dict.fromkeys(("source", "key", "path", "kind"), VALUES)),
         st.dictionaries(texts, st.integers() | VALUES | st.floats(), max_size=2),
     ),
-    "Any question about any documents finds some or none; one without a letter or a digit is refused.",
+    "Any query with any filters is answered; a query without a letter or a digit is refused.",
 )
 def searches(given: Question) -> None:
     with holdfast.open(database()) as store, closing(rag.Library(store)) as library:
@@ -208,10 +219,10 @@ def searches(given: Question) -> None:
 
 
 def search(library: rag.Library, given: Question) -> None:
-    """Asks a library one question."""
+    """Run one search."""
     question, where, metadata = given
-    if asks(question):
+    if is_question(question):
         library.search(question, rag.Where(**where, metadata=metadata), limit=3)
         return
-    with pytest.raises(NoQuestion):
+    with pytest.raises(EmptyQuestion):
         library.search(question, rag.Where(**where, metadata=metadata), limit=3)

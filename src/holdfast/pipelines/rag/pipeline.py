@@ -1,7 +1,10 @@
-"""The pipeline from files to answers: extract, chunk, embed, index. Each goes on where it was stopped."""
+"""The pipeline of a collection: extract, chunk, embed, index. Each step resumes where it was interrupted."""
 
 from __future__ import annotations
 
+import mmap
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
@@ -9,67 +12,96 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from holdfast.core.circuit import Circuit
 from holdfast.core.document import Document
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
 from holdfast.core.step import AnyStep, last
-from holdfast.pipelines.rag.collections import Collection
-from holdfast.pipelines.rag.cutting import Split, chunks_of, contents_of, hashed, pages_of
-from holdfast.pipelines.rag.embedders import Embedder, is_remote
-from holdfast.pipelines.rag.embedders.units import in_halves
-from holdfast.pipelines.rag.index import Entry, Index, Name
-from holdfast.pipelines.rag.metadata import metadata_of
-from holdfast.pipelines.rag.model import Chunk, Page, marking_the_last
-from holdfast.pipelines.rag.models import model_of
-from holdfast.pipelines.rag.reading import Reader
-from holdfast.pipelines.rag.tallying import Tally
+from holdfast.pipelines.rag.chunk.chunks import Split, embedding_texts, split_pages, stored_pages, with_hashes
+from holdfast.pipelines.rag.collections.metadata import read_metadata
+from holdfast.pipelines.rag.collections.settings import Collection
+from holdfast.pipelines.rag.embed import Embedder, is_remote
+from holdfast.pipelines.rag.embed.protocol import to_float16
+from holdfast.pipelines.rag.embed.registry import model_of
+from holdfast.pipelines.rag.extract.readers import Reader
+from holdfast.pipelines.rag.index import DocumentName, Index, IndexEntry
+from holdfast.pipelines.rag.values import Chunk, Page, mark_last
 
-MEMORY = 1_500_000_000
-"""Bytes that a parser may take."""
-PATIENCE = timedelta(minutes=3)
-"""How long one page may take."""
-OverPages = Callable[[Document, Page], Page]
+PARSER_MEMORY = 1_500_000_000
+"""Bytes of memory that a parser may use."""
+PAGE_TIMEOUT = timedelta(minutes=3)
+"""Time limit for one page."""
+SOURCES = Circuit(patience=timedelta(minutes=5))
+"""When reading is paused for all documents: a server of files or a service for scans is away. Files may come from many
+servers, so an ingest does not wait long for those that are away at its end."""
+PageStep = Callable[[Document, Page], Page]
 Vector = tuple[bytes, bytes]
-"""The hash of a content, and its vector; empty where it is known already."""
+"""The hash of a content, and its vector. The vector is empty if it is stored already."""
 
 
-class Parts(Struct, frozen=True, kw_only=True):
-    """What a pipeline is put together from.
+class ProgressCounter(Counter[str]):
+    """Counts items by step, for this process and its forked children.
 
-    reader    reads the pages of a document
-    embedder  gives vectors
-    index     is where chunks are found
-    split     cuts texts, in place of the collection's splitting
-    pages     steps of one's own between extract and chunk, each over one page: a redaction, a translation
-    at_once   how many documents are read at once, over all workers; as many as there are hands if nothing is said
-    submit    takes in what a document brought with it: the attachments of a message
-    tally     counts what is made, by step, while it is
-    pages_per_commit  how many pages are kept with one checkpoint
-    refuse    rejects a document whose file is not to be read here
-    without_vectors  counts the chunks of a document that were set aside, since no vector could be made of them
+    Listeners count items that are stored. Vectors are not stored as items, so the embed step counts them itself. Forked
+    children write into the same memory, each into a slot of its own.
+    """
+
+    SLOTS = 512
+    WIDTH = 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._slots = memoryview(mmap.mmap(-1, self.SLOTS * self.WIDTH)).cast("Q")
+
+    def count_vectors(self, count: int) -> None:
+        """Count vectors. No lock is needed: it is called in the transaction that commits them."""
+        self._slots[os.getpid() % self.SLOTS] += count
+        self["embed"] = self["embed"]
+
+    def __getitem__(self, step: str) -> int:
+        return sum(self._slots) if step == "embed" else super().__getitem__(step)
+
+
+class PipelineParts(Struct, frozen=True, kw_only=True):
+    """The parts that a pipeline is built from.
+
+    Attributes:
+        reader: Reads the pages of a document.
+        embedder: Makes vectors.
+        index: Where chunks are stored and searched.
+        split: Splits texts, instead of the collection's splitting.
+        pages: Extra steps between extract and chunk, each over one page: a redaction, a translation.
+        at_once: How many documents are read at once, over all workers. None: no limit.
+        submit: Submits the attachments of a message.
+        progress: Counts what is made, by step.
+        pages_per_commit: How many pages are committed with one checkpoint.
+        without_vectors: Counts the chunks of a document that were set aside because no vector could be made.
+        refuse: Raises Reject for a document whose file must not be read here.
+        follow_symlinks: Also read files outside of their folder, if links lead there.
     """
 
     reader: Reader
     embedder: Embedder
     index: Index
     split: Split | None = None
-    pages: Sequence[OverPages] = ()
+    pages: Sequence[PageStep] = ()
     at_once: int | None = None
     submit: Callable[[Document, Sequence[str]], object] | None = None
-    tally: Tally = field(default_factory=Tally)
+    progress: ProgressCounter = field(default_factory=ProgressCounter)
     pages_per_commit: int = 1
     without_vectors: Callable[[Document], int] = lambda _: 0
     refuse: Callable[[Document], object] = lambda _: None
+    follow_symlinks: bool = False
 
 
-INNOCENT = 30
-"""How many dead workers a document survives in steps that do nothing with a file but count and embed its text: hardly
-ever was it the text, and a machine that is killed again and again must not cost documents."""
+MAX_CRASHES = 30
+"""How many crashed workers a document survives in steps that only split and embed its text. The text is hardly ever the
+cause."""
 
 
-def document_search(collection: Collection, parts: Parts) -> Pipeline:
-    """Puts the pipeline of a collection together."""
+def build_pipeline(collection: Collection, parts: PipelineParts) -> Pipeline:
+    """Build the pipeline of a collection."""
     settings = collection.settings
     pipeline = Pipeline(collection.name)
     pages = read = _extract(pipeline, parts, settings.reader)
@@ -81,135 +113,149 @@ def document_search(collection: Collection, parts: Parts) -> Pipeline:
     return pipeline
 
 
-def _extract(pipeline: Pipeline, parts: Parts, reader: str) -> AnyStep:
+def _extract(pipeline: Pipeline, parts: PipelineParts, reader: str) -> AnyStep:
     read = parts.reader
 
     @pipeline.step(
         runs_in="process",
-        memory=MEMORY,
-        timeout=PATIENCE,
+        memory=PARSER_MEMORY,
+        timeout=PAGE_TIMEOUT,
         limit=parts.at_once,
         commit_every=parts.pages_per_commit,
         settings={"reader": reader},
+        circuit=SOURCES,
     )
     def extract(doc: Document, cursor: int = 0) -> Iterator[Page]:
         parts.refuse(doc)
-        for page in read(doc.payload, start=cursor):
+        root = {} if parts.follow_symlinks else {"root": doc.batch}
+        for page in read({name: value for name, value in doc.payload.items() if name != "root"} | root, start=cursor):
             yield last(page) if page.last else page
 
     return extract
 
 
-def _chunk(pipeline: Pipeline, parts: Parts, read: AnyStep, pages: AnyStep, splitting: Any) -> AnyStep:
+def _chunk(pipeline: Pipeline, parts: PipelineParts, read: AnyStep, pages: AnyStep, splitting: Any) -> AnyStep:
     index, split = parts.index, parts.split or splitting.split
 
-    @pipeline.step(settings=asdict(splitting), retry=Retry(crashes=INNOCENT))
+    @pipeline.step(settings=asdict(splitting), retry=Retry(crashes=MAX_CRASHES))
     def chunk(doc: Document, cursor: int = 0) -> Iterator[Chunk]:
         kind = _first(doc, read).kind if pages is not read else ""
-        yield from _after(cursor, marking_the_last(chunks_of(pages_of(doc, pages), split, kind=kind)))
+        yield from _after(cursor, mark_last(split_pages(stored_pages(doc, pages), split, kind=kind)))
 
     @chunk.effect
     def add(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> None:
-        index.add(tx, _entry(tx, doc, chunks), chunks)
+        index.add_chunks(tx, _entry(tx, doc, chunks), chunks)
+
+    chunk.undo(_replaced_when_visible)
 
     @chunk.verify
-    def are_there(doc: Document) -> bool:
-        return index.has_words(_name(doc), chunks=doc.reader.extent(chunk.name))
+    def have_words(doc: Document) -> bool:
+        return index.has_words(_name(doc), chunks=doc.reader.next_position(chunk.name))
 
     return chunk
 
 
 def _first(doc: Document, read: AnyStep) -> Page:
-    """Gives the first page as it was read. A step of one's own may have set its own aside, and what the file is and
-    carries must not go with it."""
-    found = doc.reader.read(read.name, 0, 1)
-    page: Page = read.codec_of_item.decode(found[0][1]) if found else Page(1, "")
+    """Return the first page as it was read, with the file type and attachments.
+
+    An extra step may have set its own copy aside, and these must not be lost with it.
+    """
+    items = doc.reader.read(read.name, 0, 1)
+    page: Page = read.codec_of_item.decode(items[0][1]) if items else Page(1, "")
     return page
 
 
 def _after(count: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    for place, one in enumerate(chunks):
-        if place >= count:
-            yield one
+    for position, chunk in enumerate(chunks):
+        if position >= count:
+            yield chunk
 
 
-def _embed(pipeline: Pipeline, parts: Parts, pages: AnyStep, chunks: AnyStep) -> None:
+def _embed(pipeline: Pipeline, parts: PipelineParts, pages: AnyStep, chunks: AnyStep) -> None:
     embedder, index = parts.embedder, parts.index
     model = {"model": embedder.name}
-    retry = Retry(attempts=5, crashes=INNOCENT)
+    retry = Retry(attempts=5, crashes=MAX_CRASHES)
     step = pipeline.step(
         over=chunks, size=embedder.window, parallel=2, keep=False, name="embed", settings=model, retry=retry
     )
 
-    def split_off(doc: Document, some: Sequence[Chunk]) -> tuple[list[bytes], dict[bytes, str]]:
-        """Gives the hashes of some chunks, and the contents that have no vector yet."""
-        chunks = hashed(doc, pages, some)
-        hashes = [one.hash for one in chunks]
-        known = index.known(model_of(embedder), list(dict.fromkeys(hashes)))
-        new = [one for one in chunks if one.hash not in known]
-        return hashes, dict(zip([one.hash for one in new], contents_of(doc, pages, new), strict=True))
+    def find_new(doc: Document, window: Sequence[Chunk]) -> tuple[list[bytes], dict[bytes, str]]:
+        """Return the hashes of chunks, and the contents that have no vector yet."""
+        chunks = with_hashes(doc, pages, window)
+        hashes = [chunk.hash for chunk in chunks]
+        known = index.known_hashes(model_of(embedder), list(dict.fromkeys(hashes)))
+        new = [chunk for chunk in chunks if chunk.hash not in known]
+        return hashes, dict(zip([chunk.hash for chunk in new], embedding_texts(doc, pages, new), strict=True))
 
     if is_remote(embedder):
 
         @step
-        async def embed(doc: Document, some: list[Chunk]) -> list[Vector]:
-            hashes, new = split_off(doc, some)
+        async def embed(doc: Document, window: list[Chunk]) -> list[Vector]:
+            hashes, new = find_new(doc, window)
             return _paired(hashes, new, await embedder.embed_async([*new.values()]) if new else [], embedder)
     else:
 
         @step
-        def embed(doc: Document, some: list[Chunk]) -> list[Vector]:
-            hashes, new = split_off(doc, some)
+        def embed(doc: Document, window: list[Chunk]) -> list[Vector]:
+            hashes, new = find_new(doc, window)
             return _paired(hashes, new, embedder.embed([*new.values()]) if new else [], embedder)
 
     @embed.effect
-    def remember(tx: Tx, doc: Document, vectors: Sequence[Vector]) -> None:
-        parts.tally.made_vectors(len(vectors))
-        index.remember(tx, model_of(embedder), {content: vector for content, vector in vectors if vector})
+    def save(tx: Tx, doc: Document, vectors: Sequence[Vector]) -> None:
+        parts.progress.count_vectors(len(vectors))
+        index.save_vectors(tx, model_of(embedder), {content: vector for content, vector in vectors if vector})
+
+    embed.undo(_replaced_when_visible)
 
     @embed.verify
-    def are_remembered(doc: Document) -> bool:
-        made = doc.reader.extent(chunks.name) - parts.without_vectors(doc)
+    def have_vectors(doc: Document) -> bool:
+        made = doc.reader.next_position(chunks.name) - parts.without_vectors(doc)
         return index.has_vectors(_name(doc), model=model_of(embedder), chunks=made)
 
 
 def _paired(hashes: Sequence[bytes], new: dict[bytes, str], vectors: Any, embedder: Embedder) -> list[Vector]:
-    rows = in_halves(vectors, embedder, count=len(new)) if new else ()
-    halves = {content: row.tobytes() for content, row in zip(new, rows, strict=True)}
-    return [(content, halves.get(content, b"")) for content in hashes]
+    rows = to_float16(vectors, embedder, count=len(new)) if new else ()
+    made = {content: row.tobytes() for content, row in zip(new, rows, strict=True)}
+    return [(content, made.get(content, b"")) for content in hashes]
 
 
-def _index(pipeline: Pipeline, parts: Parts, read: AnyStep, chunks: AnyStep) -> None:
+def _index(pipeline: Pipeline, parts: PipelineParts, read: AnyStep, chunks: AnyStep) -> None:
     index, embedder = parts.index, parts.embedder
 
-    @pipeline.step(name="index", retry=Retry(crashes=INNOCENT))
+    @pipeline.step(name="index", retry=Retry(crashes=MAX_CRASHES))
     def publish(doc: Document) -> int:
         if parts.submit is not None:
-            attached = _first(doc, read).attachments
-            if attached or doc.generation:  # an earlier version may have carried something
-                parts.submit(doc, attached)
-        index.publish(_name(doc), model=model_of(embedder))
-        return doc.reader.extent(chunks.name)
+            attachments = _first(doc, read).attachments
+            if attachments or doc.generation:  # an earlier version may have had some
+                parts.submit(doc, attachments)
+        index.upload(_name(doc), model=model_of(embedder))
+        return doc.reader.next_position(chunks.name)
 
     @publish.effect
     def show(tx: Tx, doc: Document, count: int) -> None:
         if count:
-            index.show(tx, _name(doc), model=model_of(embedder))
+            index.make_visible(tx, _name(doc), model=model_of(embedder))
         else:
-            index.forget(tx, _name(doc))  # it has no text any more
+            index.delete_document(tx, _name(doc))  # it has no text any more
+
+    publish.undo(_replaced_when_visible)
 
     @publish.verify
-    def is_there(doc: Document) -> bool:
-        return index.shows(
+    def is_visible(doc: Document) -> bool:
+        return index.is_visible(
             _name(doc), model=model_of(embedder), chunks=doc.output(publish) - parts.without_vectors(doc)
         )
 
 
-def _name(doc: Document) -> Name:
-    return Name(doc.pipeline, doc.batch, doc.key)
+def _replaced_when_visible(tx: Tx, doc: Document) -> None:
+    """Remove nothing: `make_visible` deletes the earlier version, which searches find until then."""
 
 
-def _entry(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> Entry:
+def _name(doc: Document) -> DocumentName:
+    return DocumentName(doc.pipeline, doc.batch, doc.key)
+
+
+def _entry(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> IndexEntry:
     about = chunks[0].about if chunks else None
-    metadata = metadata_of(tx, doc.pipeline, doc.batch) if about else {}
-    return Entry(name=_name(doc), version=doc.generation, about=about, metadata=metadata)
+    metadata = read_metadata(tx, doc.pipeline, doc.batch) if about else {}
+    return IndexEntry(name=_name(doc), version=doc.generation, about=about, metadata=metadata)

@@ -1,7 +1,7 @@
-"""The memory store: the reference. Read it first; the others do the same in SQL.
+"""The memory store. It is gone when its process ends, so it is used only if a URL names it.
 
-It is chosen, never fallen back to: it forgets everything with the process. `tables` says what is kept, and the four
-roles say what the verbs of `stores/protocol.py` do with it, each in a few lines of Python.
+It does in plain Python what the other stores do in SQL. The conformance suite runs it in lockstep with them. `tables`
+has the rows; one module for each role has the verbs of `holdfast.stores.protocol`.
 """
 
 from holdfast.stores.memory.store import MemoryStore

@@ -1,4 +1,4 @@
-"""Batches in memory: they balance, are sealed and closed, and leave a report."""
+"""Batches in memory: seal, count, report and close them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from holdfast.core.batches import (
     MOST_LISTED,
-    NAMED,
     BatchReport,
     Closing,
     Counted,
@@ -20,41 +19,42 @@ from holdfast.core.batches import (
     DocumentsHash,
     Examined,
     Reconciliation,
-    by_tolerance,
-    refuse_to_close,
     report_of,
 )
+from holdfast.core.close_refusal import by_tolerance, refuse_to_close
 from holdfast.core.codec import encode_json
-from holdfast.core.errors import UnknownBatch
+from holdfast.core.distribution import installed_version
+from holdfast.core.formatting import MAX_NAMED
 from holdfast.core.model import NewDocument, Plan
-from holdfast.stores.counting import version
-from holdfast.stores.memory.base import Base
+from holdfast.core.text_limits import MAX_NAME, MAX_REASON, shorten
+from holdfast.stores.batch_rules import refuse_wrong_count, seal_detail
+from holdfast.stores.memory.deadlines import Deadlines
 from holdfast.stores.memory.tables import BatchRow, DocumentRow
 
 
-class Batches(Base):
-    """Keeps documents together that belong together."""
+class Batches(Deadlines):
+    """Seal, count and close batches."""
 
-    def seal(self, pipeline: str, batch: str, *, who: str, reason: str = "") -> bool:
+    def seal(self, pipeline: str, batch: str, *, who: str, reason: str = "", expect: int | None = None) -> bool:
         now = self.now()
         with self._writing() as tables:
             row = self._known_batch(pipeline, batch)
+            refuse_wrong_count(pipeline, batch, row.state, declared=expect, submitted=row.expected)
             if row.state != "open":
                 return False
             tables.batches[row.id] = replace(row, state="sealed", sealed_at=now)
-            detail = {"reason": reason, "was": "open", "state": "sealed"}
-            self._write_batch_journal(row.id, "seal", who=who, now=now, detail=detail)
+            self._write_batch_journal(row.id, "seal", who=who, now=now, detail=seal_detail(reason, expect))
             return True
 
-    def census(self, pipeline: str, batch: str | None = None) -> list[Reconciliation]:
+    def batch_counts(self, pipeline: str, batch: str | None = None) -> list[Reconciliation]:
         now = self.now()
         with self._reading() as tables:
             pipeline_id = tables.pipelines.get(pipeline)
             batches = sorted(tables.batches.values(), key=lambda row: row.id)
-            asked = [row for row in batches if row.pipeline_id == pipeline_id and batch in (None, row.name)]
-            return [self._census(pipeline, row, now) for row in asked]
+            wanted = [row for row in batches if row.pipeline_id == pipeline_id and batch in (None, row.name)]
+            return [self._counts_of(pipeline, row, now) for row in wanted]
 
-    def _census(self, pipeline: str, batch: BatchRow, now: datetime) -> Reconciliation:
+    def _counts_of(self, pipeline: str, batch: BatchRow, now: datetime) -> Reconciliation:
         rows = self._rows(batch)
         by_step: dict[str, list[DocumentRow]] = {}
         for row in rows:
@@ -71,7 +71,10 @@ class Batches(Base):
             moved_at=max((row.moved_at for row in rows), default=None),
             gone=sum(batch.gone.values()),
             mark=sum(row.fence + row.generation for row in rows),
-            steps={step: Counted(**self._counts(some, now)) for step, some in sorted(by_step.items())},
+            steps={step: Counted(**self._counts(documents, now)) for step, documents in sorted(by_step.items())},
+            deadline_at=batch.deadline_at,
+            deadline_action=batch.deadline_action,
+            expired_at=batch.expired_at,
             **self._counts(rows, now, batch.gone),
         )
 
@@ -103,7 +106,7 @@ class Batches(Base):
             row = self._known_batch(pipeline, batch)
             if row.report is not None:
                 return msgspec.json.decode(row.report, type=BatchReport)
-            found = self._census(pipeline, row, now)
+            found = self._counts_of(pipeline, row, now)
             return report_of(found, self._examine(pipeline, row), self._dead_letters(row), made_at=now)
 
     def _examine(self, pipeline: str, batch: BatchRow) -> Examined:
@@ -113,12 +116,14 @@ class Batches(Base):
         ids = {row.id for row in rows}
         return Examined(
             shape=self._plans(tables.pipelines[pipeline])[-1].shape,
-            holdfast=version(),
+            holdfast=installed_version(),
             documents_sha256=hashed.hexdigest(),
             asides=sum(len(asides) for place, asides in tables.asides.items() if place[0] in ids),
             cancelled=[row.key for row in rows if row.state == "cancelled"][:MOST_LISTED],
             missing=self._missing(batch)[:MOST_LISTED],
-            workers=sorted({row.worker.name for row in tables.workers.values() if row.beat_at >= batch.created_at}),
+            workers=sorted(
+                {row.worker.name for row in tables.workers.values() if row.heartbeat_at >= batch.created_at}
+            ),
         )
 
     def _died_at(self, row: DocumentRow) -> datetime:
@@ -138,6 +143,8 @@ class Batches(Base):
                 row.fingerprint,
                 row.accepted_by or "",
                 self._died_at(row),
+                row.recoverable,
+                row.losses,
             )
             for row in dead[:MOST_LISTED]
         ]
@@ -150,26 +157,28 @@ class Batches(Base):
             row = self._known_batch(plan.pipeline, batch)
             if row.report is not None:
                 return Closing(msgspec.json.decode(row.report, type=BatchReport), is_new=False)
-            self._accept_what_is_tolerated(plan, row, tolerate=tolerate, who=who, now=now)
-            found = self._census(plan.pipeline, row, now).closed(now)
+            self._accept_tolerated(plan, row, tolerate=tolerate, who=who, now=now)
+            found = self._counts_of(plan.pipeline, row, now).closed(now)
             examined = self._examine(plan.pipeline, row)
-            said: dict[str, Any] = {"closed_by": who, "reason": reason, "tolerance": tolerate}
-            report = report_of(found, examined, self._dead_letters(row), made_at=now, **said)
+            closing_facts: dict[str, Any] = {
+                "closed_by": shorten(who, MAX_NAME),
+                "reason": shorten(reason, MAX_REASON),
+                "tolerance": tolerate,
+            }
+            report = report_of(found, examined, self._dead_letters(row), made_at=now, **closing_facts)
             tables.batches[row.id] = replace(row, state="closed", closed_at=now, report=encode_json(report))
             detail = {"reason": reason, "was": "sealed", "state": "closed", "sha256": report.sha256}
             self._write_batch_journal(row.id, "close", who=who, now=now, detail=detail)
             if closing is not None:
-                self._begin_closing(closing, batch, report, now)
+                self._add_closing_document(closing, batch, report, now)
             return Closing(report, is_new=True)
 
-    def _accept_what_is_tolerated(
-        self, plan: Plan, batch: BatchRow, *, tolerate: float, who: str, now: datetime
-    ) -> None:
-        """Refuses to close what may not be closed; else the tolerance accepts what nobody did."""
-        found = self._census(plan.pipeline, batch, now)
+    def _accept_tolerated(self, plan: Plan, batch: BatchRow, *, tolerate: float, who: str, now: datetime) -> None:
+        """Raise CloseRefused if the batch cannot be closed. Otherwise accept the dead letters that are tolerated."""
+        found = self._counts_of(plan.pipeline, batch, now)
         dead = [row for row in self._rows(batch) if row.state == "dead" and row.accepted_by is None]
         missing = [] if found.balances else self._missing(batch)
-        named = [row.key for row in sorted(dead, key=_by_id)][:NAMED]
+        named = [row.key for row in sorted(dead, key=_by_id)][:MAX_NAMED]
         refuse_to_close(found, tolerate=tolerate, dead=named, missing=missing)
         by = by_tolerance(tolerate)
         for row in sorted(dead, key=_by_id):
@@ -177,25 +186,17 @@ class Batches(Base):
             detail = {"reason": by, "was": "dead", "state": "dead"}
             self._write_journal(accepted, "accept", who=who, now=now, detail=detail)
 
-    def _begin_closing(self, closing: Plan, batch: str, report: BatchReport, now: datetime) -> None:
-        """Begins the one document that the closing steps are for."""
+    def _add_closing_document(self, closing: Plan, batch: str, report: BatchReport, now: datetime) -> None:
+        """Add the document of the closing steps."""
         batch_id = len(self._tables.batches) + 1
         into = BatchRow(batch_id, closing.pipeline_id, batch, now, state="sealed", sealed_at=now)
         new = [NewDocument(batch, report.summary(), report.sha256)]
-        self._take_in(closing, into, new, submission=0, part=0, now=now)
+        self._add_documents(closing, into, new, submission=0, part=0, now=now)
 
     def _rows(self, batch: BatchRow) -> Sequence[DocumentRow]:
-        """Gives the documents of a batch, in the order of their keys."""
+        """Return the documents of a batch, in the order of their keys."""
         rows = (row for row in self._tables.documents.values() if row.batch_id == batch.id)
         return sorted(rows, key=lambda row: row.key)
-
-    def _known_batch(self, pipeline: str, batch: str) -> BatchRow:
-        pipeline_id = self._tables.pipelines.get(pipeline)
-        row = self._batch(pipeline_id, batch)
-        if row is None:
-            known = [one.name for one in self._tables.batches.values() if one.pipeline_id == pipeline_id]
-            raise UnknownBatch(pipeline, batch, known)
-        return row
 
 
 def _by_id(row: DocumentRow) -> int:

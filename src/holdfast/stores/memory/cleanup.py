@@ -1,4 +1,4 @@
-"""Cleanup in memory: what nobody needs any more is deleted, a slice at a time."""
+"""Cleanup in memory: delete what is no longer needed, in slices."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from holdfast.core.batches import CLOSING, NOTHING_YET, Cleaned
-from holdfast.stores.counting import candidates_for, cut
+from holdfast.stores.batch_rules import candidates_for, cut, time_before
 from holdfast.stores.memory.base import Base
 from holdfast.stores.memory.tables import BatchRow, DocumentRow
 
 
 class Cleanup(Base):
-    """Deletes what nobody needs any more."""
+    """Delete what is no longer needed."""
 
     def cleanup_closed(
         self, pipeline: str, batch: str, *, who: str, limit: int, so_far: Cleaned = NOTHING_YET
     ) -> Cleaned:
         now = self.now()
         with self._writing() as tables:
-            named = self._ready_to_go(pipeline, batch)
+            named = self._deletable_batch(pipeline, batch)
             if named is None:
                 return replace(so_far, goes_on_at=None)
             if named.id in tables.manifests:
@@ -29,12 +29,12 @@ class Cleanup(Base):
             rows, key = self._slice(named, _has_ended, so_far, limit)
             cleaned = self._add(so_far, rows, key)
             for row in rows:
-                self._forget(row)
+                self._delete_contents(row)
                 del tables.keys[named.id, row.key]
                 del tables.documents[row.id]
                 named = replace(named, **{f"gone_{row.state}": named.gone[row.state] + 1})
             tables.batches[named.id] = named
-            return self._tell(named, cleaned, who=who, now=now)
+            return self._write_progress(named, cleaned, who=who, now=now)
 
     def cleanup_finished(
         self,
@@ -52,17 +52,17 @@ class Cleanup(Base):
             named = self._batch(tables.pipelines.get(pipeline), batch)
             if named is None or named.state == "closed":
                 return replace(so_far, goes_on_at=None)
-            wanted = self._finished(now - older, with_errors=with_errors)
+            wanted = self._finished(time_before(now, older), with_errors=with_errors)
             rows, key = self._slice(named, wanted, so_far, limit)
             cleaned = self._add(so_far, rows, key)
             for row in rows:
-                self._forget(row)
+                self._delete_contents(row)
                 self._change(row, cleaned_at=now)
-            return self._tell(named, cleaned, who=who, now=now)
+            return self._write_progress(named, cleaned, who=who, now=now)
 
     def count_closed(self, pipeline: str, batch: str) -> Cleaned:
         with self._reading():
-            named = self._ready_to_go(pipeline, batch)
+            named = self._deletable_batch(pipeline, batch)
             if named is None:
                 return Cleaned(goes_on_at=None)
             return self._add(Cleaned(), [row for row in self._in_order(named) if _has_ended(row)], None)
@@ -73,11 +73,11 @@ class Cleanup(Base):
             named = self._batch(tables.pipelines.get(pipeline), batch)
             if named is None or named.state == "closed":
                 return Cleaned(goes_on_at=None)
-            wanted = self._finished(now - older, with_errors=with_errors)
+            wanted = self._finished(time_before(now, older), with_errors=with_errors)
             return self._add(Cleaned(), [row for row in self._in_order(named) if wanted(row)], None)
 
-    def _ready_to_go(self, pipeline: str, batch: str) -> BatchRow | None:
-        """Gives a batch if it is closed and its closing steps, if any, are done."""
+    def _deletable_batch(self, pipeline: str, batch: str) -> BatchRow | None:
+        """Return a batch if it is closed and its closing steps, if it has any, have ended."""
         tables = self._tables
         named = self._batch(tables.pipelines.get(pipeline), batch)
         if named is None or named.state != "closed":
@@ -128,18 +128,18 @@ class Cleanup(Base):
             goes_on_at=key,
         )
 
-    def _forget(self, row: DocumentRow) -> None:
-        """Deletes all that is kept beside a document's row."""
+    def _delete_contents(self, row: DocumentRow) -> None:
+        """Delete the items, the failed items and the journal of a document."""
         tables = self._tables
         kept = [
-            table for shelves in (tables.items, tables.asides) for place, table in shelves.items() if place[0] == row.id
+            table for group in (tables.items, tables.asides) for place, table in group.items() if place[0] == row.id
         ]
         for table in (*kept, tables.journals[row.id]):
             for number in list(table):
                 del table[number]
 
-    def _tell(self, batch: BatchRow, cleaned: Cleaned, *, who: str, now: datetime) -> Cleaned:
-        """Writes the counts so far into the one line that this cleanup has in the batch's journal."""
+    def _write_progress(self, batch: BatchRow, cleaned: Cleaned, *, who: str, now: datetime) -> Cleaned:
+        """Write the counts so far to the one entry that this cleanup has in the journal of the batch."""
         if not cleaned.documents:
             return cleaned
         if not cleaned.journal_id:
@@ -150,7 +150,7 @@ class Cleanup(Base):
         return cleaned
 
     def cleanup_blobs(self, *, limit: int, after: bytes = b"") -> tuple[int, bytes | None]:
-        """Big values are kept with their items here, and go with them."""
+        """Do nothing: big values are part of their items here."""
         _ = limit, after
         return 0, None
 
@@ -160,20 +160,20 @@ class Cleanup(Base):
     def cleanup_workers(self, *, older: timedelta) -> int:
         now = self.now()
         with self._writing() as tables:
-            forgotten = self._forgettable(now - older)
+            forgotten = self._deletable_workers(time_before(now, older))
             for worker_id in forgotten:
                 del tables.workers[worker_id]
             for worker_id, row in list(tables.workers.items()):
-                if not row.gone and row.beat_at + row.worker.lease < now - older:
+                if not row.gone and row.heartbeat_at + row.worker.lease < time_before(now, older):
                     tables.workers[worker_id] = replace(row, gone_at=now)
             return len(forgotten)
 
     def count_workers(self, *, older: timedelta) -> int:
         now = self.now()
         with self._reading():
-            return len(self._forgettable(now - older))
+            return len(self._deletable_workers(time_before(now, older)))
 
-    def _forgettable(self, before: datetime) -> list[int]:
+    def _deletable_workers(self, before: datetime) -> list[int]:
         tables = self._tables
         holders = {row.worker_id for row in tables.documents.values()}
         gone = {number: row.gone_at for number, row in tables.workers.items() if row.gone_at and number not in holders}
@@ -185,5 +185,5 @@ def _has_ended(row: DocumentRow) -> bool:
 
 
 def _is_over(row: DocumentRow) -> bool:
-    """Whether a document has ended and nobody will ask for it again."""
+    """Return True if a document has ended for good."""
     return row.state in ("done", "cancelled") or (row.state == "dead" and row.accepted_by is not None)

@@ -1,4 +1,4 @@
-"""Decisions in memory: what people say about documents, in the journal with name and reason."""
+"""Decisions of people in memory. Each is written to the journal with name and reason."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast.core.model import ON_HOLD, OPEN_STATES, STATES, Plan, State
+from holdfast.core.model import OPEN_STATES, STATES, Plan, State
+from holdfast.core.reasons import ON_HOLD, REJECTED
+from holdfast.core.text_limits import MAX_NAME, shorten
+from holdfast.stores.json_fields import decode_or_text
 from holdfast.stores.memory.base import Base, place_of
-from holdfast.stores.memory.tables import DocumentRow
-from holdfast.stores.rewinds import Rewinding
-from holdfast.stores.rows import told
+from holdfast.stores.memory.tables import NO_SETBACKS, DocumentRow
+from holdfast.stores.protocol import RewindThen, UndoRows
+from holdfast.stores.rewind_rules import Rewind
+from holdfast.stores.withdrawal_rules import is_withdrawable, rows_that_stay, written_rows
 
-TAKEN_AWAY = {"worker_id": None, "due_at": None, "deadline_at": None}
-FORGIVEN = {"attempts": 0, "crashes": 0, "reason": "", "error": "", "accepted_by": None}
+WITHOUT_WORKER = {"worker_id": None, "due_at": None, "deadline_at": None}
+LOOKED_AT: dict[str, Any] = {"deferrals": 0, "deferred_at": None, "interruptions": 0}
+"""A person has looked at the document: it is counted from zero again how often it is put off and interrupted."""
+NO_REASON: dict[str, Any] = {"reason": "", "code": "", "error": "", "recoverable": None}
+WITHOUT_FAILURES: dict[str, Any] = {"attempts": 0, "crashes": 0, **NO_SETBACKS, **NO_REASON, "accepted_by": None}
 
 
 class Decisions(Base):
-    """Does to documents what somebody decided."""
+    """Apply the decisions of people to documents."""
 
     def resume(
         self,
@@ -26,49 +33,62 @@ class Decisions(Base):
         *,
         who: str,
         reason: str,
+        code: str = "",
         answer: Any = None,
         at: Mapping[int, int] | None = None,
     ) -> list[int]:
         now = self.now()
         detail = {"reason": reason} if answer is None else {"reason": reason, "answer": answer}
         with self._writing():
-            here = self._deciding(document_ids, ["paused"], at)
+            here = self._decidable(document_ids, ["paused"], at)
             known = [
                 row for row in here if row.pipeline_id == plan.pipeline_id and row.step_id in plan.step_ids.values()
             ]
             self._repin(plan, [row for row in known if _passes_gate(plan, row)])
             for row in [self._tables.documents[row.id] for row in known]:
-                self._decided(row, self._go_on(plan, row, now), "resume", who=who, now=now, detail=detail)
+                self._record_decision(
+                    row, self._resumed(plan, row, now), "resume", who=who, now=now, detail=detail, code=code
+                )
             return [row.id for row in known]
 
-    def _go_on(self, plan: Plan, row: DocumentRow, now: datetime) -> DocumentRow:
-        """Lets a document wait at its step, or at the one after its gate; it is done when the gate was the last."""
+    def _resumed(self, plan: Plan, row: DocumentRow, now: datetime) -> DocumentRow:
+        """Resume a document at its step, or at the one after its gate. It is done if the gate was the last step."""
         if not _passes_gate(plan, row):
-            return self._change(row, state="waiting", due_at=now, reason="", error="")
+            return self._change(row, state="waiting", due_at=now, waits_since=now, **NO_REASON, **LOOKED_AT)
         step_ids = [*plan.step_ids.values()]
         later = step_ids[step_ids.index(row.step_id or 0) + 1 :]
-        moved = {"cursor": None, "moves": row.moves + 1, "reason": "", "error": "", "moved_at": now}
+        moved = {"cursor": None, "moves": row.moves + 1, **NO_REASON, "moved_at": now, "waits_since": now}
         if later:
-            return self._change(row, state="waiting", step_id=later[0], due_at=now, **moved)
+            return self._change(
+                row, state="waiting", step_id=later[0], due_at=now, worked_by=None, **moved, **LOOKED_AT
+            )
         done = self._change(row, state="done", step_id=None, due_at=None, serves=None, **moved)
         self._drop_earlier_generations(done)
         return done
 
     def reject(
-        self, document_ids: Sequence[int], *, who: str, reason: str, at: Mapping[int, int] | None = None
+        self,
+        document_ids: Sequence[int],
+        *,
+        who: str,
+        reason: str,
+        code: str = REJECTED,
+        at: Mapping[int, int] | None = None,
     ) -> list[int]:
         now = self.now()
         with self._writing():
-            here = self._deciding(document_ids, ["paused"], at)
+            here = self._decidable(document_ids, ["paused"], at)
             for row in here:
-                dead = self._change(row, state="dead", due_at=None, reason=reason, error="Rejected")
-                self._decided(row, dead, "reject", who=who, now=now, detail={"reason": reason})
+                dead = self._change(
+                    row, state="dead", due_at=None, reason=reason, code=code, error="Rejected", recoverable=False
+                )
+                self._record_decision(row, dead, "reject", who=who, now=now, detail={"reason": reason}, code=code)
             return [row.id for row in here]
 
     def pause(self, document_ids: Sequence[int], *, who: str, reason: str, until: datetime | None = None) -> list[int]:
         now = self.now()
         with self._writing():
-            here = self._deciding(document_ids, ["waiting", "running"])
+            here = self._decidable(document_ids, ["waiting", "running"])
             for row in here:
                 paused = self._change(
                     row,
@@ -76,27 +96,60 @@ class Decisions(Base):
                     worker_id=None,
                     worked_by=row.worker_id or row.worked_by,
                     due_at=until.astimezone(UTC) if until else None,
+                    waits_since=None,
                     deadline_at=None,
                     fence=row.fence + 1,
                     moves=row.moves + 1,
                     attempts=max(row.attempts - (row.state == "running"), 0),
                     reason=reason,
-                    error=ON_HOLD,
+                    code=ON_HOLD,
+                    error="",
+                    recoverable=None,
                 )
-                self._decided(row, paused, "pause", who=who, now=now, detail={"reason": reason})
+                self._record_decision(row, paused, "pause", who=who, now=now, detail={"reason": reason}, code=ON_HOLD)
             return [row.id for row in here]
 
-    def cancel(self, document_ids: Sequence[int], *, who: str, reason: str) -> list[int]:
+    def cancel(self, document_ids: Sequence[int], *, who: str, reason: str, code: str = "") -> list[int]:
         now = self.now()
         with self._writing():
-            here = self._deciding(document_ids, OPEN_STATES)
+            here = self._decidable(document_ids, OPEN_STATES)
             for row in here:
                 last = row.worker_id or row.worked_by
+                why = {"reason": reason, "code": code, "error": "", "recoverable": None}
                 ended = self._change(
-                    row, state="cancelled", fence=row.fence + 1, reason=reason, error="", worked_by=last, **TAKEN_AWAY
+                    row, state="cancelled", fence=row.fence + 1, worked_by=last, **why, **WITHOUT_WORKER
                 )
-                self._decided(row, ended, "cancel", who=who, now=now, detail={"reason": reason})
+                self._record_decision(row, ended, "cancel", who=who, now=now, detail={"reason": reason}, code=code)
             return [row.id for row in here]
+
+    def withdraw(
+        self, plan: Plan, document_ids: Sequence[int], *, undo: UndoRows, who: str, reason: str, code: str = ""
+    ) -> list[int]:
+        now = self.now()
+        with self._writing() as tables:
+            ours = [row for row in self._decidable(document_ids, STATES) if row.pipeline_id == plan.pipeline_id]
+            written = written_rows(
+                plan, [self._status(row) for row in ours], [(row.effects, row.reuses) for row in ours]
+            )
+            going = [one for one in written if is_withdrawable(plan, one)]
+            if going:
+                with self._guarded_tx("an undo") as tx:
+                    undo(tx, going)
+            for row in [tables.documents[one.document.id] for one in going]:
+                fields = {
+                    "step_id": plan.first,
+                    "plan_id": plan.plan_id,
+                    "cursor": None,
+                    "worked_by": row.worker_id or row.worked_by,
+                    "fence": row.fence + 1,
+                    "moves": row.moves + 1,
+                    "accepted_by": None,
+                    "effects": rows_that_stay(plan, row.effects),
+                }
+                why = {"reason": reason, "code": code, "error": "", "recoverable": None}
+                ended = self._change(row, state="cancelled", **fields, **why, **WITHOUT_WORKER)
+                self._record_decision(row, ended, "withdraw", who=who, now=now, detail={"reason": reason}, code=code)
+            return [one.document.id for one in going]
 
     def redrive(
         self,
@@ -104,35 +157,38 @@ class Decisions(Base):
         *,
         who: str,
         reason: str,
+        code: str = "",
         every: timedelta = timedelta(0),
         after: timedelta = timedelta(0),
     ) -> list[int]:
         now = self.now()
         with self._writing():
-            dead = [row for row in self._deciding(document_ids, ["dead"]) if row.cleaned_at is None]
+            dead = [row for row in self._decidable(document_ids, ["dead"]) if row.cleaned_at is None]
             here = [row for row in dead if row.step_id in self._plans(row.pipeline_id)[-1].step_ids]
             for place, row in enumerate(here):
-                waiting = self._change(row, state="waiting", due_at=now + after + place * every, **FORGIVEN)
-                self._decided(row, waiting, "redrive", who=who, now=now, detail={"reason": reason})
+                waiting = self._change(
+                    row, state="waiting", due_at=now + after + place * every, waits_since=now, **WITHOUT_FAILURES
+                )
+                self._record_decision(row, waiting, "redrive", who=who, now=now, detail={"reason": reason}, code=code)
             return [row.id for row in here]
 
     def accept(self, document_ids: Sequence[int], *, who: str, reason: str) -> list[int]:
         now = self.now()
         with self._writing():
-            here = [row for row in self._deciding(document_ids, ["dead"]) if row.accepted_by is None]
+            here = [row for row in self._decidable(document_ids, ["dead"]) if row.accepted_by is None]
             for row in here:
-                accepted = self._change(row, accepted_by=who)
-                self._decided(row, accepted, "accept", who=who, now=now, detail={"reason": reason})
+                accepted = self._change(row, accepted_by=shorten(who, MAX_NAME))
+                self._record_decision(row, accepted, "accept", who=who, now=now, detail={"reason": reason})
             return [row.id for row in here]
 
     def prioritise(self, document_ids: Sequence[int], *, priority: int, who: str, reason: str) -> list[int]:
         now = self.now()
         with self._writing():
-            here = [row for row in self._deciding(document_ids, [*OPEN_STATES, "dead"]) if row.priority != priority]
+            here = [row for row in self._decidable(document_ids, [*OPEN_STATES, "dead"]) if row.priority != priority]
             for row in here:
                 changed = self._change(row, priority=priority)
                 detail = {"reason": reason, "from": row.priority, "to": priority}
-                self._decided(row, changed, "prioritise", who=who, now=now, detail=detail)
+                self._record_decision(row, changed, "prioritise", who=who, now=now, detail=detail)
             return [row.id for row in here]
 
     def rewind_to(
@@ -143,78 +199,94 @@ class Decisions(Base):
         to: str,
         who: str,
         reason: str,
-        parked: str = "",
+        code: str = "",
+        then: RewindThen = "wait",
         at: Mapping[int, int] | None = None,
     ) -> list[int]:
         now = self.now()
         with self._writing():
-            rewinding = Rewinding(plan, to, self._step_orders(plan.pipeline_id))
-            here = [row for row in self._deciding(document_ids, STATES, at) if row.pipeline_id == plan.pipeline_id]
-            going = [row for row in here if rewinding.may_take(place_of(row))]
+            rewind = Rewind(plan, to, self._step_orders(plan.pipeline_id))
+            here = [row for row in self._decidable(document_ids, STATES, at) if row.pipeline_id == plan.pipeline_id]
+            going = [row for row in here if rewind.allows(place_of(row))]
             generations = self._next_generations(going)
             for row in going:
-                back = self._set_back(
-                    plan, row, rewinding, to=to, parked=parked, generation=generations[row.id], now=now
+                after = _after_rewind(row, then, reason=reason, code=code, now=now)
+                back = self._rewound(plan, row, rewind, to=to, after=after, generation=generations[row.id], now=now)
+                place = {"from": self._step_name(row), "cursor": decode_or_text(row.cursor), "to": to}
+                self._record_decision(
+                    row, back, "rewind", who=who, now=now, detail={"reason": reason} | place, code=code
                 )
-                place = {"from": self._step_name(row), "cursor": told(row.cursor), "to": to}
-                self._decided(row, back, "rewind", who=who, now=now, detail={"reason": reason} | place)
             self._repin(plan, [self._tables.documents[row.id] for row in going])
             return [row.id for row in going]
 
-    def _set_back(
+    def _rewound(
         self,
         plan: Plan,
         row: DocumentRow,
-        rewinding: Rewinding,
+        rewind: Rewind,
         *,
         to: str,
-        parked: str,
+        after: dict[str, Any],
         generation: int,
         now: datetime,
     ) -> DocumentRow:
-        """Sets one document back, as a new generation."""
-        standing: dict[str, Any] = (
-            {"state": "paused", "reason": parked} if parked else {"state": "waiting", "due_at": now}
-        )
-        if parked and row.state == "paused" and row.reason in ("", parked):  # the same hold: its mark and end stay
-            standing |= {"error": row.error, "due_at": row.due_at}
+        """Set one document back, as a new generation."""
         return self._change(
             row,
-            **TAKEN_AWAY
-            | FORGIVEN
-            | standing
+            **WITHOUT_WORKER
+            | WITHOUT_FAILURES
+            | after
             | {
                 "generation": generation,
                 "fence": row.fence + 1,
                 "moves": row.moves + 1,
                 "worked_by": None,
-                "plan_id": plan.plan_id if rewinding.begins_anew else row.plan_id,
+                "plan_id": plan.plan_id if rewind.restarts else row.plan_id,
                 "step_id": plan.step_ids[to],
                 "cursor": None,
-                "reuses": rewinding.reuses(place_of(row)),
+                "reuses": rewind.reuses(place_of(row)),
+                "extents": rewind.extents(place_of(row)),
                 "serves": self._served(row),
                 "cleaned_at": None,
                 "moved_at": now,
             },
         )
 
-    def _deciding(
+    def _decidable(
         self, document_ids: Sequence[int], states: Sequence[State], at: Mapping[int, int] | None = None
     ) -> list[DocumentRow]:
-        """Gives the documents that a decision is about: in these states, of batches that are not closed."""
+        """Return the documents that a decision changes: in these states, and in batches that are not closed."""
         tables = self._tables
         named = [tables.documents[number] for number in sorted({*document_ids}) if number in tables.documents]
         here = [row for row in named if row.state in states and tables.batches[row.batch_id].state != "closed"]
         return [row for row in here if at is None or at.get(row.id) == row.moves]
 
-    def _decided(
-        self, was: DocumentRow, now_is: DocumentRow, verb: str, *, who: str, now: datetime, detail: dict[str, Any]
+    def _record_decision(
+        self,
+        before: DocumentRow,
+        after: DocumentRow,
+        verb: str,
+        *,
+        who: str,
+        now: datetime,
+        detail: dict[str, Any],
+        code: str = "",
     ) -> None:
-        """Writes the line of a decision, beside the place that it was about; of a rewind, where it led."""
-        beside = now_is if verb == "rewind" else was
-        said = {**detail, "was": was.state, "state": now_is.state}
-        self._write_journal(beside, verb, who=who, now=now, detail=said)
+        """Write the line of a decision, with the place of the document before it; of a rewind, after it."""
+        place = after if verb == "rewind" else before
+        states = {"was": before.state, "state": after.state}
+        self._write_journal(place, verb, who=who, now=now, detail={**detail, **states}, code=code)
 
 
 def _passes_gate(plan: Plan, row: DocumentRow) -> bool:
-    return row.step_id in plan.gate_ids and row.error != ON_HOLD
+    return row.step_id in plan.gate_ids and row.code != ON_HOLD
+
+
+def _after_rewind(row: DocumentRow, then: RewindThen, *, reason: str, code: str, now: datetime) -> dict[str, Any]:
+    """Return the state of a document after a rewind, and why it is in it."""
+    if then == "keep_hold" and row.state == "paused":
+        hold = {"reason": row.reason, "code": row.code, "error": row.error, "due_at": row.due_at}
+        return {"state": "paused", **hold}
+    if then == "park":
+        return {"state": "paused", "reason": reason, "code": code}
+    return {"state": "waiting", "due_at": now, "waits_since": now}

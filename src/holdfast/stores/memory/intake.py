@@ -1,4 +1,4 @@
-"""Intake in memory: pipelines are declared, documents submitted, batches sealed."""
+"""Intake in memory: declare pipelines, and submit and rename documents."""
 
 from __future__ import annotations
 
@@ -9,38 +9,42 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from holdfast.core.model import OPEN_STATES, NewDocument, Plan, Receipt, State
+from holdfast.core.codec import encode_json
+from holdfast.core.model import OPEN_STATES, NewDocument, Plan, State, SubmitResult
 from holdfast.core.plan import (
-    REORDERED,
-    Crowd,
+    CountAndKeys,
     Orders,
     Shape,
-    lost,
     refuse_if_reordered,
     refuse_if_sent_back,
     refuse_if_stranded,
+    refuse_long_names,
+    unknown_step,
 )
-from holdfast.stores.memory.base import Base, Tx, payload_of
+from holdfast.core.reasons import DAMAGED, REORDERED, sentence
+from holdfast.stores.chained_submit import new_submission
+from holdfast.stores.json_fields import decode_or_text
+from holdfast.stores.memory.base import Base, payload_of
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, StepRow
-from holdfast.stores.parts import Judged, refuse_bad_batch, refuse_if_sealed, sort_out
 from holdfast.stores.protocol import RenameEffect
-from holdfast.stores.renaming import Renaming, line_of, with_new_names
-from holdfast.stores.rows import told
+from holdfast.stores.rename_rules import Renames, rename_detail, with_new_keys
+from holdfast.stores.submission import CheckDone, UnchangedDocuments, classify, refuse_bad_batch, refuse_if_sealed
 
 
 class Intake(Base):
-    """Takes documents in."""
+    """Declare pipelines, and submit and rename documents."""
 
     def declare(self, shape: Shape) -> Plan:
         with self._writing():
             return self._declare(shape)
 
     def check(self, shape: Shape) -> None:
-        with suppress(Judged), self._writing():
+        with suppress(CheckDone), self._writing():
             self._declare(shape)
-            raise Judged
+            raise CheckDone
 
     def _declare(self, shape: Shape) -> Plan:
+        refuse_long_names(shape)
         now = self.now()
         tables = self._tables
         pipeline_id = tables.pipelines.get(shape.pipeline, len(tables.pipelines) + 1)
@@ -57,21 +61,21 @@ class Intake(Base):
         refuse_if_stranded(shape, stranded, orders)
         others = refuse_if_reordered(shape, orders, pinned)
         plan_id = self._declare_plan(pipeline_id, shape, step_ids, now)
-        plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.gates)
+        plan = Plan(shape.pipeline, pipeline_id, plan_id, step_ids, shape.kinds, self._removed(pipeline_id, step_ids))
         rows = [tables.documents[number] for number in sorted(moved)]
         self._repin(plan, [row for row in rows if row.plan_id not in others and row.step_id in step_ids.values()])
-        self._begin_dead_letters_anew(plan, others, now)
+        self._restart_dead_letters(plan, others, now)
         return plan
 
     def _rename_step(self, pipeline_id: int, old: str, new: str) -> None:
-        """Gives a step a new name: its number stays, so documents and items follow by themselves."""
+        """Rename a step. Its id stays, so documents and items need no change."""
         step_id = self._step_id(pipeline_id, old)
         if step_id is not None and self._step_id(pipeline_id, new) is None:
-            self._tables.steps[step_id] = StepRow(step_id, pipeline_id, new)
+            self._tables.steps[step_id] = replace(self._tables.steps[step_id], name=new)
             self._rename_in_journals(pipeline_id, old, new)
 
     def _rename_in_journals(self, pipeline_id: int, old: str, new: str) -> None:
-        """Lets the lines of a step follow it: what was decided there is asked for by its present name."""
+        """Rename a step in journal entries: decisions are looked up by the current name of a step."""
         documents = [row.id for row in self._tables.documents.values() if row.pipeline_id == pipeline_id]
         for lines in [self._tables.journals[number] for number in documents]:
             for place, line in list(lines.items()):
@@ -79,7 +83,7 @@ class Intake(Base):
                     lines[place] = replace(line, step=new)
 
     def _declare_step(self, pipeline_id: int, name: str) -> int:
-        """Makes a step known, under the number it had if it was known before."""
+        """Return the id of a step. Add the step if it is new."""
         known = self._step_id(pipeline_id, name)
         if known is not None:
             return known
@@ -88,59 +92,70 @@ class Intake(Base):
         return step_id
 
     def _move_to_step(self, pipeline_id: int, old: str, new: str) -> list[int]:
-        """Lets documents that stand at a step that is gone go on at the start of another. Answers their numbers."""
+        """Move documents from a removed step to the start of another. Return their ids."""
         gone, step_id = self._step_id(pipeline_id, old), self._step_id(pipeline_id, new)
         there = [row for row in self._tables.documents.values() if row.step_id == gone and row.state != "running"]
         if gone is None:
             return []
-        return [self._change(row, step_id=step_id, cursor=None).id for row in there]
+        return [self._change(row, step_id=step_id, cursor=None, extents={0: 1}).id for row in there]
 
     def _stranded(self, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, tuple[int, list[str]]]:
-        """Finds open documents at steps that the plan lacks: how many, and the first three."""
+        """Find open documents at steps that the plan does not have: their number, and the keys of the first three."""
         stranded: dict[str, tuple[int, list[str]]] = {}
         for row in self._tables.documents.values():
             if row.pipeline_id == pipeline_id and row.state in OPEN_STATES and row.step_id not in step_ids.values():
-                step = self._step_name(row) if self._knows(row) else ""
+                step = self._step_name(row) if self._has_known_step(row) else ""
                 assert step is not None
                 count, keys = stranded.get(step, (0, []))
                 stranded[step] = (count + 1, [*keys, row.key][:3])
         return stranded
 
-    def _knows(self, row: DocumentRow) -> bool:
-        """Answers whether a document stands at a step that its pipeline has, or had."""
+    def _has_known_step(self, row: DocumentRow) -> bool:
+        """Return True if a document is at a step that its pipeline has, or had."""
         step = self._tables.steps.get(row.step_id or 0)
         return step is not None and step.pipeline_id == row.pipeline_id
 
     def _park_lost(self, pipeline_id: int, shape: Shape, now: datetime) -> None:
-        """Parks documents that stand at a step that the pipeline never had: nobody could claim them."""
+        """Park documents at a step that the pipeline never had, because no worker can claim them."""
+        reason = unknown_step(shape)
         for row in list(self._tables.documents.values()):
-            if row.pipeline_id == pipeline_id and row.state == "waiting" and not self._knows(row):
-                at_rest = {"state": "paused", "due_at": None, "reason": lost(shape), "error": ""}
+            if row.pipeline_id == pipeline_id and row.state == "waiting" and not self._has_known_step(row):
+                at_rest = {
+                    "state": "paused",
+                    "due_at": None,
+                    "reason": reason,
+                    "code": DAMAGED,
+                    "error": "",
+                    "recoverable": None,
+                }
                 parked = self._change(row, **at_rest, moves=row.moves + 1)
-                detail = {"reason": lost(shape), "was": "waiting", "state": "paused"}
-                self._write_journal(parked, "pause", who="declare", now=now, detail=detail)
+                detail = {"reason": reason, "was": "waiting", "state": "paused"}
+                self._write_journal(parked, "pause", who="declare", now=now, detail=detail, code=DAMAGED)
 
     def _orders(self, pipeline_id: int) -> Orders:
-        """Gives the steps of every plan that the pipeline had, in order, under their present names."""
+        """Return the steps of every plan of a pipeline, in order, with their current names."""
         steps = self._tables.steps
         return {row.id: [steps[one].name for one in row.step_ids] for row in self._plans(pipeline_id)}
 
-    def _pinned(self, pipeline_id: int, plan_ids: Sequence[int], states: Sequence[State], step: str | None) -> Crowd:
-        """Finds the documents that are pinned to these plans: how many, and the first three."""
+    def _pinned(
+        self, pipeline_id: int, plan_ids: Sequence[int], states: Sequence[State], step: str | None
+    ) -> CountAndKeys:
+        """Find the documents that are pinned to these plans: their number, and the keys of the first three."""
         step_id = None if step is None else self._step_id(pipeline_id, step)
         rows = [row for row in self._tables.documents.values() if row.plan_id in plan_ids and row.state in states]
         keys = [row.key for row in rows if step is None or row.step_id == step_id]
         return len(keys), keys[:3]
 
-    def _begin_dead_letters_anew(self, plan: Plan, others: Sequence[int], now: datetime) -> None:
-        """Rewinds the dead letters of another order to the start: redriven, they would trip over what they kept."""
+    def _restart_dead_letters(self, plan: Plan, others: Sequence[int], now: datetime) -> None:
+        """Rewind dead letters of plans with another order to the first step: their items belong to that order."""
         dead = [row for row in self._tables.documents.values() if row.state == "dead" and row.plan_id in others]
         going = [row for row in dead if self._tables.batches[row.batch_id].state != "closed"]
         first = next(iter(plan.step_ids))
         generations = self._next_generations(going)
         for row in going:
-            detail = {"from": self._step_name(row), "cursor": told(row.cursor), "to": first, "reason": REORDERED}
-            anew = self._change(
+            place = {"from": self._step_name(row), "cursor": decode_or_text(row.cursor), "to": first}
+            detail = place | {"reason": sentence(REORDERED)}
+            restarted = self._change(
                 row,
                 plan_id=plan.plan_id,
                 generation=generations[row.id],
@@ -148,12 +163,13 @@ class Intake(Base):
                 cursor=None,
                 moves=row.moves + 1,
                 reuses=None,
+                extents=None,
                 moved_at=now,
             )
-            self._write_journal(anew, "rewind", who="declare", now=now, detail=detail)
+            self._write_journal(restarted, "rewind", who="declare", now=now, detail=detail, code=REORDERED)
 
     def _declare_plan(self, pipeline_id: int, shape: Shape, step_ids: dict[str, int], now: datetime) -> int:
-        """Remembers the shape; the one declared last is the present one, and is later than the others on any clock."""
+        """Save the shape. The plan declared last is the current one: its time is later than that of all others."""
         plans = self._tables.plans
         numbers = tuple(step_ids.values())
         sought = (pipeline_id, shape.mark(numbers))
@@ -170,33 +186,59 @@ class Intake(Base):
 
     def submit(
         self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int
-    ) -> Receipt:
+    ) -> SubmitResult:
+        with self._writing():
+            return self._submit(plan, batch, documents, submission=submission, part=part, unchanged=self._unchanged)
+
+    def _submit(
+        self,
+        plan: Plan,
+        batch: str,
+        documents: Sequence[NewDocument],
+        *,
+        submission: int,
+        part: int,
+        unchanged: UnchangedDocuments,
+    ) -> SubmitResult:
         refuse_bad_batch(batch)
-        now = self.now()
-        with self._writing() as tables:
-            into = self._open_batch(plan, batch, now)
-            named = {one.key: tables.keys.get((into.id, one.key)) for one in documents}
-            held = {key: tables.documents[found] for key, found in named.items() if found is not None}
-            known = {key: (row.id, row.fingerprint, row.submission, row.part) for key, row in held.items()}
-            new, changed, unchanged = sort_out(documents, known, self._unchanged, submission=submission, part=part)
-            refuse_if_sealed(plan.pipeline, batch, into.state, brought=len(new) + len(changed))
-            self._take_in(plan, into, new, submission=submission, part=part, now=now)
-            generations = self._next_generations([held[one.key] for one in changed])
-            for one in changed:
-                row = held[one.key]
-                self._begin_anew(
-                    plan, row, one, generation=generations[row.id], submission=submission, part=part, now=now
-                )
-        return Receipt(len(new), len(changed), unchanged)
+        now, tables = self.now(), self._tables
+        into = self._open_batch(plan, batch, now)
+        named = {one.key: tables.keys.get((into.id, one.key)) for one in documents}
+        held = {key: tables.documents[found] for key, found in named.items() if found is not None}
+        known = {key: (row.id, row.fingerprint, row.submission, row.part) for key, row in held.items()}
+        new, changed, same = classify(documents, known, unchanged, submission=submission, part=part)
+        refuse_if_sealed(plan.pipeline, batch, into.state, brought=len(new) + len(changed))
+        self._add_documents(plan, into, new, submission=submission, part=part, now=now)
+        generations = self._next_generations([held[one.key] for one in changed])
+        for one in changed:
+            row = held[one.key]
+            self._start_again(plan, row, one, generation=generations[row.id], submission=submission, part=part, now=now)
+        return SubmitResult(len(new), len(changed), same)
+
+    def _submit_within(self, shape: Shape, batch: str, document: NewDocument) -> SubmitResult:
+        refuse_bad_batch(batch)
+        plan, number = self._chained_plan(shape), {"submission": new_submission(), "part": 0}
+        return self._submit(plan, batch, [document], **number, unchanged=UnchangedDocuments())
+
+    def _chained_plan(self, shape: Shape) -> Plan:
+        """Return the plan of a shape. Declare it within the transaction if no earlier transaction has."""
+        name = encode_json(shape)
+        plan = self._chained.get(name)
+        if plan is not None and self._tables.pipelines.get(shape.pipeline) == plan.pipeline_id:
+            row = self._tables.plans.get(plan.plan_id)
+            if row is not None and row.step_ids == tuple(plan.step_ids.values()) and row.shape == shape:
+                return plan
+        plan = self._chained[name] = self._declare(shape)
+        return plan
 
     def _open_batch(self, plan: Plan, name: str, now: datetime) -> BatchRow:
-        """Opens a batch, or finds it."""
+        """Return a batch. Add it if it is new."""
         batches = self._tables.batches
         batch = self._batch(plan.pipeline_id, name) or BatchRow(len(batches) + 1, plan.pipeline_id, name, now)
         batches[batch.id] = batch
         return batch
 
-    def _begin_anew(
+    def _start_again(
         self,
         plan: Plan,
         row: DocumentRow,
@@ -207,7 +249,7 @@ class Intake(Base):
         part: int,
         now: datetime,
     ) -> None:
-        """Lets a changed document begin anew, as a new generation. A worker that holds it loses it."""
+        """Start a changed document again, as a new generation. A worker that holds it loses its claim."""
         detail = {"from": row.fingerprint, "to": one.fingerprint, "state": row.state}
         self._write_journal(row, "change", who="submit", now=now, detail=detail)
         self._tables.documents[row.id] = DocumentRow(
@@ -225,10 +267,12 @@ class Intake(Base):
             moved_at=now,
             step_id=plan.first,
             due_at=now,
+            waits_since=now,
             generation=generation,
             moves=row.moves + 1,
             fence=row.fence + 1,
             serves=self._served(row),
+            effects=row.effects,
         )
 
     def rename(
@@ -239,6 +283,7 @@ class Intake(Base):
         *,
         who: str,
         reason: str,
+        code: str = "",
         effect: RenameEffect | None = None,
     ) -> list[str]:
         now = self.now()
@@ -246,25 +291,27 @@ class Intake(Base):
             within = self._batch(tables.pipelines.get(pipeline), batch)
             if within is None or within.state == "closed":
                 return []
-            renaming = Renaming(documents)
-            going = renaming.among({key for key in renaming.keys if (within.id, key) in tables.keys})
+            renames = Renames(documents)
+            going = renames.possible({key for key in renames.keys if (within.id, key) in tables.keys})
             rows = {old: tables.documents[tables.keys[within.id, old]] for old in going}
             for old in going:
                 del tables.keys[within.id, old]
             for old, one in going.items():
                 tables.keys[within.id, one.key] = rows[old].id
-                self._rename(rows[old], one)
-                detail = line_of(old, one.key, rows[old].state, reason=reason)
-                self._write_journal(rows[old], "rename", who=who, now=now, detail=detail)
-            tables.manifests[within.id] = tuple(with_new_names(tables.manifests.get(within.id, ()), going))
+                self._rename(rows[old], one, now)
+                detail = rename_detail(old, one.key, rows[old].state, reason=reason)
+                self._write_journal(rows[old], "rename", who=who, now=now, detail=detail, code=code)
+            tables.manifests[within.id] = tuple(with_new_keys(tables.manifests.get(within.id, ()), going))
             if effect:
-                effect(Tx(self._effects), [*going])
+                with self._guarded_tx("the effect of a rename") as tx:
+                    effect(tx, [*going])
             return [*going]
 
-    def _rename(self, row: DocumentRow, one: NewDocument) -> None:
-        """Gives a document another key. A worker that holds it loses it, and the attempt does not count."""
+    def _rename(self, row: DocumentRow, one: NewDocument, now: datetime) -> None:
+        """Change the key of a document. A worker that holds it loses its claim; the attempt does not count."""
         named = self._change(row, key=one.key, payload=payload_of(one), fingerprint=one.fingerprint)
         if row.state == "running":
             attempts = max(row.attempts - 1, 0)
             free = {"state": "waiting", "worker_id": None, "worked_by": row.worker_id, "deadline_at": None}
-            self._change(named, **free, due_at=row.submitted_at, fence=row.fence + 1, attempts=attempts)
+            at_once = {"due_at": min(row.submitted_at, now), "waits_since": now}
+            self._change(named, **free, **at_once, fence=row.fence + 1, attempts=attempts)

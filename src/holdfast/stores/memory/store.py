@@ -1,20 +1,20 @@
-"""The memory store: nine roles on tables in memory."""
+"""The memory store: ten roles on tables in memory."""
 
 from __future__ import annotations
 
 from holdfast.stores.memory.batches import Batches
-from holdfast.stores.memory.causes import Causes
+from holdfast.stores.memory.circuits import Circuits
 from holdfast.stores.memory.cleanup import Cleanup
 from holdfast.stores.memory.decisions import Decisions
+from holdfast.stores.memory.documents import DocumentReads
 from holdfast.stores.memory.intake import Intake
-from holdfast.stores.memory.ledger import Ledger
-from holdfast.stores.memory.stories import Stories
-from holdfast.stores.memory.upkeep import Upkeep
-from holdfast.stores.memory.work import Work
+from holdfast.stores.memory.maintenance import Maintenance
+from holdfast.stores.memory.overview import OverviewReads
+from holdfast.stores.memory.wait_causes import WaitCauses
 
 
-class MemoryStore(Intake, Work, Ledger, Stories, Causes, Upkeep, Cleanup, Decisions, Batches):
-    """A store in the memory of this process: for tests, trials and reading. It is gone when the process is.
+class MemoryStore(Intake, Circuits, OverviewReads, DocumentReads, WaitCauses, Maintenance, Cleanup, Decisions, Batches):
+    """A store in the memory of this process, for tests and trials. It is gone when the process ends.
 
-    Effects write to a SQLite database in memory, and are taken back with the group they belong to.
+    Effects write to a SQLite database in memory. They are rolled back together with the moves they belong to.
     """

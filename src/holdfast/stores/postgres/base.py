@@ -1,150 +1,101 @@
-"""What the nine roles of the PostgreSQL store share: its queries, its clock, and how it keeps times and values.
-
-The clock is the database's, so that all workers of a fleet agree on it. Queries say now(), the moment the transaction
-began: the same for every row, and steady enough for the planner to use an index with it. A clock given by hand, as in
-tests, comes first: coalesce(..., now()).
-"""
+"""Transactions and the clock of the PostgreSQL store."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
 
-from holdfast.core.codec import Kept, checked_json, encode_json
-from holdfast.core.model import NewDocument, Plan, Worker
-from holdfast.core.pins import repinned
-from holdfast.core.plan import Shape
-from holdfast.stores.parts import Unchanged
-from holdfast.stores.postgres.arrays import numbers, texts
+from psycopg.errors import InvalidCursorName, UntranslatableCharacter
+
+from holdfast.core.errors import CannotKeep
+from holdfast.core.moves import transaction_ended
+from holdfast.core.passwords import hide_password
+from holdfast.core.stream_transactions import counted_by_stream
 from holdfast.stores.postgres.connection import BEGIN_TO_READ, Connections, Db
+from holdfast.stores.postgres.dialect import PostgresDialect
 from holdfast.stores.postgres.transaction import Tx
+from holdfast.stores.postgres.transaction_guard import CLOSE, GUARDED, refuse_broken_transaction
 from holdfast.stores.protocol import Clock
-from holdfast.stores.queries import Query, load
-from holdfast.stores.rows import shapes_of
+from holdfast.stores.sql.base import Base, Task
+from holdfast.stores.sql.dialect import Dialect
+from holdfast.stores.sql.session import Session
 
-SQL: Mapping[str, Query] = load(Path(__file__).parent / "queries")
-MICROSECOND = timedelta(microseconds=1)
-
-Line = tuple[int, str, str, Any]
-"""A line for the journal: document, verb, who and detail."""
+T = TypeVar("T")
 
 
-class Base:
-    """One database and one clock."""
+class PostgresBase(Base):
+    """One database and its clock."""
+
+    dialect: Dialect = PostgresDialect()
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
-        self.url = url
-        self._db = Connections(url)
-        self._clock = clock
-        self._batches: dict[int, str] = {}
-        self._unchanged = Unchanged()
+        self._db = Connections(url)  # refuses a wrong URL without showing it
+        super().__init__(hide_password(url), clock=clock)
+        self.connection_url = url
+        """The URL with its password, to open more connections. Never print it."""
 
     def now(self) -> datetime:
-        if self._clock:
-            return self._clock()
-        return moment(self._db.reading(lambda db: db.execute(SQL["now"]).fetchall())[0][0])
+        return self._clock() if self._clock else self.dialect.moment(self._value("clock"))
 
     @contextmanager
     def transaction(self) -> Iterator[Tx]:
-        with self._db.transaction() as db:
-            yield Tx(db, self._db.name)
+        with counted_by_stream(), self._db.transaction() as connection:
+            yield self._tx(self._session(connection))
 
     @contextmanager
     def reading(self) -> Iterator[Tx]:
-        with self._db.transaction(BEGIN_TO_READ) as db:
-            yield Tx(db, self._db.name)
+        with counted_by_stream(), self._db.transaction(BEGIN_TO_READ) as connection:
+            yield self._tx(self._session(connection))
 
-    def rest(self) -> None:
-        self._db.rest()
+    def disconnect(self) -> None:
+        self._db.disconnect()
 
     def close(self) -> None:
         self._db.close()
 
     def _now(self) -> datetime | None:
-        """Gives the moment of a clock that was given; None lets the database say it."""
+        """Return the time of a clock that was given. None means the database's clock."""
         return self._clock() if self._clock else None
 
-    def _write_journal(self, db: Db, lines: Sequence[Line], now: datetime | None) -> None:
-        if lines:
-            ids, verbs, whos, details = zip(*lines, strict=True)
-            columns = {
-                "ids": numbers(ids),
-                "verbs": texts(verbs),
-                "whos": texts([plain(who) for who in whos]),
-                "details": texts([encode_json(detail) for detail in details]),
-            }
-            db.execute(SQL["write_journal"], columns | {"now": now})
+    def _session(self, connection: Db) -> Session:
+        return Session(connection, self.dialect, self._now)
 
-    def _repin(self, db: Db, plan: Plan, claimed: Sequence[tuple[int, int, int]]) -> None:
-        """Pins documents that go on under another plan to what they are really done under: (id, plan, step) of each."""
-        others = [one for one in claimed if one[1] != plan.plan_id]
-        if not others:
-            return
-        pipeline = {"pipeline_id": plan.pipeline_id}
-        numbered: dict[str, int] = dict(db.execute(SQL["steps"], pipeline).fetchall())
-        names = {number: name for name, number in numbered.items()}
+    def _write(self, work: Task[T]) -> T:
+        try:
+            return self._db.writing(lambda connection: work(self._session(connection)))
+        except UntranslatableCharacter as error:
+            raise CannotKeep(
+                f"{self._db.name} cannot store a text: {error}. Use a database with the encoding UTF8"
+            ) from error
 
-        def remember(shape: Shape) -> int:
-            step_ids = [numbered[name] for name in shape.names]
-            row = {"digest": shape.mark(step_ids), "shape": encode_json(shape), "step_ids": encode_json(step_ids)}
-            ((plan_id,),) = db.execute(SQL["remember_plan"], pipeline | row).fetchall()
-            return int(plan_id)
+    def _read(self, work: Task[T]) -> T:
+        return self._db.reading(lambda connection: work(self._session(connection)))
 
-        shapes = shapes_of(db.execute(SQL["plans"], pipeline).fetchall(), names)
-        named = [(document_id, begun, names[step_id]) for document_id, begun, step_id in others]
-        for pin, ids in repinned(named, shapes, under=plan.plan_id, remember=remember).items():
-            db.execute(SQL["repin"], {"plan_id": pin, "ids": numbers(ids)})
+    def _read_snapshot(self, work: Task[T]) -> T:
+        return self._db.reading_one_moment(lambda connection: work(self._session(connection)))
 
-    def _write_batch_journal(self, db: Db, batch_id: int, verb: str, *, who: str, detail: Any) -> int:
-        line = {"batch_id": batch_id, "verb": verb, "who": plain(who), "detail": encode_json(detail)}
-        ((number,),) = db.execute(SQL["write_batch_journal"], line | {"now": self._now()}).fetchall()
-        return int(number)
+    def _transaction_time(self, db: Session) -> datetime:
+        return self.dialect.moment(db.value("transaction_time"))
 
-    def _take_in(self, db: Db, place: dict[str, Any], new: Sequence[NewDocument]) -> None:
-        """Lets new documents begin. Their batch expects them, and its manifest names them."""
-        db.execute(SQL["insert_documents"], place | columns_of(new))
-        db.execute(SQL["expect"], {"batch_id": place["batch_id"], "count": len(new)})
-        db.execute(SQL["remember_keys"], place | {"keys": encode_json([one.key for one in new])})
+    def _tx(self, db: Session) -> Tx:
+        return Tx(db.connection, self._db.name, partial(self._submit_within, db))
 
-    def _all(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        return self._db.reading(lambda db: db.execute(SQL[query], parameters).fetchall())
-
-    def _one(self, query: str, **parameters: Any) -> tuple[Any, ...] | None:
-        return next(iter(self._all(query, **parameters)), None)
-
-
-def columns_of(documents: Sequence[NewDocument]) -> dict[str, Any]:
-    """Gives documents as the columns that insert_documents.sql and change_documents.sql read."""
-    return {
-        "keys": texts([one.key for one in documents]),
-        "payloads": texts([checked_json(one.payload, f"the payload of {one.key!r}") for one in documents]),
-        "fingerprints": texts([one.fingerprint for one in documents]),
-        "priorities": numbers([one.priority for one in documents]),
-    }
-
-
-def moment(at: datetime) -> datetime:
-    """Gives a moment in UTC, whatever zone the server likes."""
-    return at.astimezone(UTC)
-
-
-def worker_of(row: Sequence[Any]) -> Worker:
-    """Gives the worker that a row begins with."""
-    worker_id, name, host, pid, born, lease, enlisted_at, *_ = row
-    return Worker(worker_id, name, host, pid, born, lease, moment(enlisted_at))
-
-
-def plain(text: str) -> str:
-    """Gives a text for people without NUL, the one character that PostgreSQL cannot keep."""
-    return text.replace("\0", "\ufffd")
-
-
-def kept(value: str | None, data: bytes | None, media: str | None) -> Kept:
-    """Gives back a value as it was kept, from a row or a blob."""
-    if value is not None:
-        return value
-    assert data is not None
-    return data.decode() if media == "json" else data
+    @contextmanager
+    def _guarded_tx(self, db: Session, what: str) -> Iterator[Tx]:
+        connection: Db = db.connection
+        connection.execute(GUARDED.declare)
+        with self._db.effects_running(connection):
+            try:
+                yield self._tx(db)
+            except Exception:  # re-raised, or another error is raised that says more
+                if connection.refused or connection.went_idle:
+                    refuse_broken_transaction(connection, self._db.name, what)
+                raise
+            refuse_broken_transaction(connection, self._db.name, what)
+        try:
+            connection.execute(CLOSE)
+        except InvalidCursorName as error:
+            raise transaction_ended(what) from error

@@ -1,302 +1,269 @@
-"""Connections to one PostgreSQL database: one per thread, lost ones replaced.
+"""Transactions on one PostgreSQL database, with the connection of the thread.
 
-Nothing here relies on a session: no prepared statements, no settings, no session locks, no listening. So it works
-behind a pooler that gives every transaction another session, such as pgbouncer.
-
-A connection may be lost when the database has committed and its answer is under way. What is lost is settled by
-asking, never by guessing. First the server's side of the lost connection is ended, wherever it hangs, so that nothing
-is under way any more; it is found by a mark that each connection carries as its application_name. Then the database is
-asked what became of the transaction.
+A connection may be lost after the database has committed and before its answer arrives. Then the database is asked for
+the receipt of the transaction; nothing is guessed.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from random import random
-from secrets import token_hex
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
-from psycopg import Connection
-from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import InvalidParameterValue, UndefinedColumn, UndefinedTable
+from psycopg.errors import InsufficientPrivilege, InvalidCursorName, UndefinedColumn, UndefinedTable
 from psycopg.pq import TransactionStatus
 
-from holdfast.core.errors import BodyError, StoreError, StoreGone, upgraded
-from holdfast.stores.postgres.complaints import Collided, ConnectionLost, own_statement, why_not
-from holdfast.stores.postgres.listening import Listening
+from holdfast.core.errors import BodyError, StoreError, StoreGone, StoreReadOnly, upgraded
+from holdfast.stores.group_commit import CALLED_INSIDE_TRANSACTION
+from holdfast.stores.postgres.connection_watchdog import WatchedConnection, require_confirmed
+from holdfast.stores.postgres.error_mapping import (
+    Collided,
+    ConnectionLost,
+    is_database_trouble,
+    no_write_rights,
+    own_statement,
+)
+from holdfast.stores.postgres.receipts import SETTLE, Receipt
+from holdfast.stores.postgres.session_state import is_clean, remember_session, reported
+from holdfast.stores.postgres.thread_connections import Link, ThreadConnections
+from holdfast.stores.postgres.transaction_guard import UNGUARDED, Guard, GuardGone
 
-Db = Connection[tuple[Any, ...]]
+Db = WatchedConnection
 T = TypeVar("T")
 
-PATIENCE = 30.0
-"""For how many seconds to knock at a database that answered before and now does not."""
-
 PAUSES = (0.02, 0.1, 0.5, 2.0)
-"""How long to wait, at most, before what was lost or collided is tried again: a second, third, fourth, fifth time."""
+"""How long to wait, at most, before a lost or collided transaction is tried for the 2nd, 3rd, 4th and 5th time."""
 
-OPTIONS: dict[str, Any] = {
-    "connect_timeout": 10,
-    "client_encoding": "utf8",
-    "keepalives_idle": 30,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 60_000,
-}
-"""What a URL that does not say otherwise means: a silent network is noticed within a minute, not in hours."""
-
-BEGIN = """
-begin;
-select pg_current_xact_id()::text,
-       extract(epoch from set_config(
-         'idle_in_transaction_session_timeout',
-         coalesce(nullif(current_setting('idle_in_transaction_session_timeout'), '0'), '30s'), true)::interval)::float8
-"""
-"""A worker that is stopped in the middle of a transaction must not keep its rows locked for ever: for this transaction
-alone, unless the database has a limit of its own, the server ends it after a while, and others may have them. It says
-after how many seconds."""
-BEGIN_TO_READ = "begin isolation level repeatable read, read only; select '0'"
-FATE = "select pg_xact_status(%(xid)s::xid8)"
-DISMISS = """
-select pg_terminate_backend(pid, 5000)
-  from pg_stat_activity
- where application_name = %(mark)s
-   and pid <> pg_backend_pid()
-"""
+BEGIN_TO_READ = "begin isolation level repeatable read, read only"
+BEGIN_TO_MIGRATE = "begin isolation level read committed"
 
 
-class Link(NamedTuple):
-    """A connection, the process that opened it, and the mark by which the server knows it."""
+class _Effects(threading.local):
+    """The databases whose effects run in this thread."""
 
-    pid: int
-    db: Db
-    mark: str
-
-    @property
-    def usable(self) -> bool:
-        """Whether something can be asked. A statement that was broken off, as by Ctrl-C, leaves it unusable."""
-        return self.db.pgconn.transaction_status not in (TransactionStatus.ACTIVE, TransactionStatus.UNKNOWN)
+    databases: tuple[Any, ...] = ()
 
 
-class Connections:
-    """The connections of this process to one database."""
+_EFFECTS = _Effects()
+
+
+class Connections(ThreadConnections):
+    """The connections of this process to one database, and the transactions on them."""
 
     def __init__(self, url: str) -> None:
-        self.name = _without_password(url)
+        super().__init__(url)
         self.idle_limit = float("inf")
-        self._url = url
-        self._local = threading.local()
-        self._opened: dict[threading.Thread, Link] = {}
-        self._inherited: list[Link] = []
-        self._answered = False
-        self._closed = False
         self.newest: int | None = None
-        """The newest schema that is known here."""
-        _ALL.add(self)
+        """The newest schema that this holdfast knows."""
 
     def once(self, work: Callable[[Db], T]) -> T:
-        """Does what must not be repeated blindly. Raises ConnectionLost when it is not known whether it was done."""
-        return self._ask(self._idle(), work)
+        """Do what must not be repeated blindly. Raise ConnectionLost if it is not known whether it was done."""
+
+        def confirmed(db: Db) -> T:
+            result = work(db)
+            require_confirmed(db)
+            return result
+
+        return self._ask(self._idle(), confirmed)
 
     def reading(self, work: Callable[[Db], T]) -> T:
-        """Does what only reads, again when the connection was lost."""
+        """Do what only reads, and repeat it if the connection was lost."""
         return self.again(lambda: self._ask(self._mine(), work))
 
     def reading_one_moment(self, work: Callable[[Db], T]) -> T:
-        """Does what reads with several statements, all of the same moment."""
-        return self._transact(BEGIN_TO_READ, work)
+        """Do what reads with several statements, all of the same moment."""
+        return self.repeating(work, BEGIN_TO_READ)
 
-    def writing(self, work: Callable[[Db], T]) -> T:
-        """Does all of it in one transaction, or nothing; again when it was nothing and the connection was lost."""
-        return self._transact(BEGIN, work)
+    def writing(self, work: Callable[[Db], T], guard: Guard = UNGUARDED) -> T:
+        """Do all of it in one transaction, or nothing. Repeat it if it was nothing and the connection was lost."""
+
+        def attempt() -> T:
+            with self.transaction(guard=guard) as db:
+                return self._ask(db, work)
+
+        return self.again(attempt)
+
+    def repeating(self, work: Callable[[Db], T], begin: str = "") -> T:
+        """Do all of it in one transaction, or nothing. If the answer is lost, repeat it even if it was done."""
+
+        def attempt() -> T:
+            db, _ = self._begin(begin)
+            with _rolled_back_on_error(db):
+                result = self._ask(db, work)
+                self._ask(db, _commit)
+            return result
+
+        return self.again(attempt)
 
     @contextmanager
-    def transaction(self, begin: str = BEGIN) -> Iterator[Db]:
-        """One transaction, committed at the end. Whether it was is known, also when the connection is lost then."""
-        db, xid = self.again(lambda: self._begin(begin))
-        try:
+    def transaction(self, begin: str = "", guard: Guard = UNGUARDED) -> Iterator[Db]:
+        """Run one transaction, committed at the end. If the connection is lost then, find out whether it was."""
+        db, receipt = self.again(lambda: self._begin(begin, guard))
+        with _rolled_back_on_error(db):
             yield db
-        except BaseException:
-            _roll_back(db)
-            raise
         try:
-            with own_statement(db, self.name):
-                _commit(db)
+            self._ask(db, lambda db: _commit(db, guard))
         except ConnectionLost:
-            if not self._was_committed(xid):
+            if receipt is None or not self._was_committed(receipt):
                 raise
 
+    @contextmanager
+    def effects_running(self, db: Db) -> Iterator[None]:
+        """Guard a transaction while its effects run, and refuse calls of any store on the same database in them."""
+        _EFFECTS.databases += (self.database,)
+        try:
+            with db.effects_running():
+                yield
+        finally:
+            _EFFECTS.databases = _EFFECTS.databases[:-1]
+
+    def replace_changed_session(self) -> None:
+        """Close the connection of this thread if effects left something behind in its session."""
+        link: Link | None = getattr(self._local, "link", None)  # None: the store was closed meanwhile
+        if link is not None and not link.db.closed and (link.db.suspicious or reported(link.db) != link.db.reported):
+            self._close_changed_session()
+
+    def _close_changed_session(self) -> bool:
+        """Close the connection of this thread if effects have changed its session. Return True if they have."""
+        link: Link | None = getattr(self._local, "link", None)
+        if link is None or link.db.session_state is None or self._is_clean(link.db):
+            return False
+        link.db.close()
+        return True
+
+    def _is_clean(self, db: Db) -> bool:
+        with suppress(psycopg.Error):
+            return is_clean(db)
+        return False
+
     def again(self, attempt: Callable[[], T]) -> T:
-        """Tries again what was lost or collided, a few times."""
+        """Repeat what was lost or collided, a few times."""
         for pause in PAUSES:
             try:
                 return attempt()
             except (ConnectionLost, Collided):
+                self._close_changed_session()
                 time.sleep(pause * random())  # noqa: S311
-            except (UndefinedTable, UndefinedColumn) as error:
-                self._refuse_newer(error)
+            except (StoreReadOnly, UndefinedTable, UndefinedColumn) as error:
+                if self._close_changed_session():  # a trigger can change it, and no text of an effect says so
+                    continue
+                if not isinstance(error, StoreReadOnly):
+                    self._refuse_newer(error)
                 raise
         return attempt()
 
     def _refuse_newer(self, error: psycopg.Error) -> None:
-        """Tells of a schema that was upgraded meanwhile, when a statement does not suit it any more."""
+        """Raise SchemaNewer if a statement failed because the schema was upgraded meanwhile."""
         if self.newest is not None:
             ((version,),) = self._idle().execute("select max(version) from hf_schema").fetchall()
             if version > self.newest:
                 raise upgraded(self.name, version, self.newest) from error
 
-    def rest(self) -> None:
-        """Closes every connection of this process; the next use opens one anew."""
-        self._close_those(lambda _: True)
+    def _begin(self, begin: str, guard: Guard = UNGUARDED) -> tuple[Db, Receipt | None]:
+        """Begin a transaction with these words. Without words it is one that writes, and it gets a receipt."""
 
-    def close(self) -> None:
-        """Closes every connection of this process."""
-        self._closed = True
-        self._close_those(lambda _: True)
-
-    def leave_to_parent(self) -> None:
-        """Lets go, in a forked child, of the parent's sockets: the server should notice when the parent dies."""
-        for link in self._opened.values():
-            with suppress(psycopg.Error, OSError):
-                os.close(link.db.pgconn.socket)
-        self._inherited += self._opened.values()
-        self._opened = {}
-
-    def _transact(self, begin: str, work: Callable[[Db], T]) -> T:
-        def attempt() -> T:
-            with self.transaction(begin) as db:
-                return self._ask(db, work)
-
-        return self.again(attempt)
-
-    def _begin(self, begin: str) -> tuple[Db, str]:
-        def ask(db: Db) -> tuple[Db, str]:
+        def start(db: Db) -> tuple[Db, Receipt | None]:
+            link: Link = self._local.link
+            if guard is not UNGUARDED:
+                remember_session(db)
+            receipt = None if begin else Receipt(link.mark, next(link.numbers))
             try:
-                begun = db.execute(begin)
-            except psycopg.Error:
-                _roll_back(db)  # it may have begun, and then be cut short
+                begun = db.execute(receipt.begin(guard.declare) if receipt else begin)
+            except psycopg.Error as error:
+                _roll_back(db)  # it may have begun before it failed
+                if isinstance(error, InsufficientPrivilege):
+                    raise no_write_rights(self.name, error) from error
                 raise
-            begun.nextset()
-            ((xid, *limit),) = begun.fetchall()
-            if limit:
-                (self.idle_limit,) = limit
-            return db, xid
+            if receipt:
+                while begun.nextset():
+                    pass
+                ((self.idle_limit,),) = begun.fetchall()
+            return db, receipt
 
-        return self._ask(self._idle(), ask)
+        return self._ask(self._idle(), start)
 
     def _ask(self, db: Db, work: Callable[[Db], T]) -> T:
         with own_statement(db, self.name):
             return work(db)
 
-    def _was_committed(self, xid: str) -> bool:
+    def settling(self, work: Callable[[Db], T]) -> T:
+        """Find out what a commit did whose answer was lost, as durably as the server commits anything."""
         try:
-            fate = self.reading(lambda db: db.execute(FATE, {"xid": xid}).fetchone())
-        except InvalidParameterValue:  # a standby took over that never heard of the transaction
-            return False
-        if fate == ("in progress",):
-            raise StoreGone(f"{self.name} lost a connection and cannot tell yet whether its last write was kept")
-        return fate == ("committed",)
+            return self.repeating(work)
+        except (ConnectionLost, Collided) as error:
+            raise StoreGone(
+                f"{self.name} lost the answer to a commit, and it is not known whether it was kept: {error}. All of it "
+                "is there, or nothing. Start again when the database answers: what was kept is not done again"
+            ) from error
+
+    def _was_committed(self, receipt: Receipt) -> bool:
+        return self.settling(lambda db: db.execute(SETTLE, receipt._asdict()).fetchone()) == (True,)
+
+    def disconnect(self) -> None:
+        """Close every connection of this process. The next use opens a new one."""
+        self._refuse_to_close_in_effect()
+        super().disconnect()
+
+    def close(self) -> None:
+        """Close every connection of this process."""
+        self._refuse_to_close_in_effect()
+        super().close()
+
+    def _refuse_to_close_in_effect(self) -> None:
+        link: Link | None = getattr(self._local, "link", None)
+        if link is not None and link.db.runs_effects:
+            raise BodyError(CALLED_INSIDE_TRANSACTION)
 
     def _idle(self) -> Db:
+        if self.database in _EFFECTS.databases:
+            raise BodyError(CALLED_INSIDE_TRANSACTION)
         db = self._mine()
         if db.pgconn.transaction_status != TransactionStatus.IDLE:
-            raise BodyError("an effect called the store that runs it; an effect writes through the tx it is given")
+            raise BodyError(CALLED_INSIDE_TRANSACTION)
         return db
 
-    def _mine(self) -> Db:
-        link: Link | None = getattr(self._local, "link", None)
-        if link is not None and link.pid != os.getpid():  # a forked child must not use its parent's
-            link = None
-        if link is not None and link.usable:
-            return link.db
-        self._refuse_closed()
-        self._local.link = fresh = self._replacement(link) if link else self._link()
-        self._opened[threading.current_thread()] = fresh
-        self._refuse_closed()  # by another thread, which did not know of this one yet
-        return fresh.db
 
-    def _refuse_closed(self) -> None:
-        if self._closed:
-            self._close_those(lambda _: True)
-            raise StoreGone(f"the store {self.name} was closed")
+@contextmanager
+def _rolled_back_on_error(db: Db) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:  # re-raised; any error ends the transaction
+        _roll_back(db)
+        raise
 
-    def _replacement(self, lost: Link) -> Link:
-        """Opens a connection in place of a lost one, and ends what the server may still be doing for that one."""
-        lost.db.close()
-        fresh = self._link()
-        try:
-            with own_statement(fresh.db, self.name):
-                fresh.db.execute(DISMISS, {"mark": lost.mark})
-        except BaseException:
-            fresh.db.close()
+
+class CommitRefused(Exception):
+    """A commit failed because of something that an effect did: a deferred constraint, or a trigger that raises."""
+
+
+def _commit(db: Db, guard: Guard = UNGUARDED) -> None:
+    try:
+        answer = db.execute(guard.commit)
+    except psycopg.Error as error:
+        if guard is UNGUARDED or db.closed:
             raise
-        return fresh
-
-    def _link(self) -> Link:
-        self._close_those(lambda thread: not thread.is_alive())
-        mark = f"holdfast {token_hex(6)}"
-        return Link(os.getpid(), self._connect(mark), mark)
-
-    def _connect(self, mark: str) -> Db:
-        """Connects. A database that never answered is told of at once; one that did may be restarting."""
-        until = time.monotonic() + (PATIENCE if self._answered else 0)
-        pause = 0.05
-        while True:
-            try:
-                options = OPTIONS | conninfo_to_dict(self._url) | {"application_name": mark}
-                db = Listening.connected(options)
-            except psycopg.OperationalError as error:
-                if time.monotonic() >= until or self._closed:
-                    raise StoreGone(f"{self.name} does not answer: {why_not(error)}") from error
-                time.sleep(pause * random())  # noqa: S311
-                pause = min(pause * 2, 2.0)
-            else:
-                self._answered = True
-                return db
-
-    def _close_those(self, wanted: Callable[[threading.Thread], bool]) -> None:
-        for thread, link in list(self._opened.items()):
-            if wanted(thread):
-                link.db.close()
-                self._opened.pop(thread, None)
-
-
-_ALL: weakref.WeakSet[Connections] = weakref.WeakSet()
-
-
-def _leave_to_parent() -> None:
-    for connections in list(_ALL):
-        connections.leave_to_parent()
-
-
-os.register_at_fork(after_in_child=_leave_to_parent)
-
-
-def _commit(db: Db) -> None:
-    if db.execute("commit").statusmessage != "COMMIT":  # what PostgreSQL answers when a statement failed before
+        if db.pgconn.transaction_status == TransactionStatus.INERROR and isinstance(error, InvalidCursorName):
+            _roll_back(db)
+            raise GuardGone from error
+        if is_database_trouble(error):
+            raise
+        raise CommitRefused from error
+    while answer.nextset():
+        pass
+    if answer.statusmessage != "COMMIT":  # PostgreSQL answers ROLLBACK if a statement failed before
         raise StoreError("the transaction was rolled back: a statement in it failed, and its error was passed over")
+    require_confirmed(db)
 
 
 def _roll_back(db: Db) -> None:
+    if db.pgconn.transaction_status == TransactionStatus.ACTIVE:  # an effect reads a stream: we would wait for it
+        db.close()
+        return
     with suppress(psycopg.Error):
         db.execute("rollback")
     if db.pgconn.transaction_status != TransactionStatus.IDLE:
         db.close()
-
-
-def _without_password(url: str) -> str:
-    try:
-        parts = conninfo_to_dict(url)
-    except (psycopg.ProgrammingError, UnicodeError):
-        raise StoreError(
-            "this is not the URL of a PostgreSQL database; write postgresql://user:password@host:5432/name, "
-            "with %-escapes for special characters in the password"
-        ) from None  # the driver's words would show the password
-    user = f"{parts['user']}@" if "user" in parts else ""
-    port = f":{parts['port']}" if "port" in parts else ""
-    return f"postgresql://{user}{parts.get('host', '')}{port}/{parts.get('dbname', '')}"

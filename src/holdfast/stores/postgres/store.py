@@ -1,24 +1,21 @@
-"""The PostgreSQL store: nine roles on one database, and its schema."""
+"""The PostgreSQL store: all roles on one database, and its schema."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
+from msgspec.structs import replace
 from psycopg.errors import InsufficientPrivilege
 
-from holdfast.core.errors import SchemaNewer, SchemaOutdated, StoreReadOnly
-from holdfast.stores.postgres.batches import Batches
-from holdfast.stores.postgres.causes import Causes
-from holdfast.stores.postgres.cleanup import Cleanup
-from holdfast.stores.postgres.connection import Db
-from holdfast.stores.postgres.decisions import Decisions
-from holdfast.stores.postgres.intake import Intake
-from holdfast.stores.postgres.ledger import Ledger
-from holdfast.stores.postgres.stories import Stories
-from holdfast.stores.postgres.upkeep import Upkeep
-from holdfast.stores.postgres.work import Work
+from holdfast.core.errors import CannotKeep, StoreReadOnly
+from holdfast.core.moves import Release
+from holdfast.stores.postgres.commit import Commit
+from holdfast.stores.postgres.connection import BEGIN_TO_MIGRATE, Connections, Db
 from holdfast.stores.protocol import Clock
-from holdfast.stores.queries import migrations
+from holdfast.stores.sql.query_files import migrations
+from holdfast.stores.sql.store import SqlStore, refuse_other_schema
 
 MIGRATIONS = migrations(Path(__file__).parent / "migrations")
 NEWEST = MIGRATIONS[-1][0]
@@ -29,44 +26,72 @@ create table if not exists hf_schema (version integer primary key, migrated_at t
 """
 
 
-class PostgresStore(Intake, Work, Ledger, Stories, Causes, Upkeep, Cleanup, Decisions, Batches):
+class PostgresStore(Commit, SqlStore):
     """A store in a PostgreSQL database (14 or later), for any number of processes on any number of machines."""
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         super().__init__(url, clock=clock)
         try:
-            self._make_ready()
-        except BaseException:
+            version = self.schema_version()
+            if version == 0:
+                self.migrate()
+            else:
+                refuse_other_schema(self._db.name, version, NEWEST)
+        except BaseException:  # re-raised; a store that cannot be opened leaves no connections
             self.close()
             raise
-
-    def _make_ready(self) -> None:
-        name, version = self._db.name, self.schema_version()
-        if version == 0:
-            self.migrate()
-        elif version < NEWEST:
-            raise SchemaOutdated(
-                f"{name} has schema {version} and this holdfast needs {NEWEST}: run `holdfast migrate`"
-            )
-        elif version > NEWEST:
-            raise SchemaNewer(
-                f"{name} has schema {version}, newer than the {NEWEST} of this holdfast: upgrade holdfast"
-            )
         self._db.newest = NEWEST
 
+    @classmethod
+    def is_fresh(cls, url: str) -> bool:
+        """Return True if the database has nothing of holdfast in it. Nothing is created."""
+        with closing(Connections(url)) as connections:
+            return connections.reading(_version) == 0
+
+    @classmethod
+    def migrate_url(cls, url: str) -> list[int]:
+        """Bring a schema up to date, even if it is too old to be opened. Return the migrations that were run."""
+        with closing(Connections(url)) as connections:
+            numbers = _migrated(connections)
+        cls(url).close()  # raises SchemaNewer if the schema is newer than this holdfast
+        return numbers
+
+    def release(self, releases: Sequence[Release]) -> list[bool]:
+        try:
+            return super().release(releases)
+        except CannotKeep:  # the encoding of the database lacks a character of an error: nothing else is a free text
+            return super().release([_in_ascii(release) for release in releases])
+
     def schema_version(self) -> int:
-        """Answers the number of the last migration; 0 for a fresh database."""
+        """Return the number of the last migration; 0 for a fresh database."""
         return self._db.reading(_version)
 
     def migrate(self) -> list[int]:
-        """Brings the schema up to date. Answers the numbers of the migrations that were run."""
-        try:
-            return self._db.writing(_migrate)
-        except InsufficientPrivilege as error:
-            raise StoreReadOnly(
-                f"{self._db.name}: this user may not create tables: {error}. Let the owner of the database say "
-                "`grant create on schema public to ...`, or run `holdfast migrate` as the owner"
-            ) from error
+        """Bring the schema up to date. Return the numbers of the migrations that were run."""
+        return _migrated(self._db)
+
+
+def _in_ascii(release: Release) -> Release:
+    """Return a release with escapes for all characters of its texts that are not in every encoding."""
+
+    def escaped(text: str) -> str:
+        return text.replace("\0", "\\x00").encode("ascii", "backslashreplace").decode()
+
+    failure = release.failure
+    if failure is not None:
+        texts = map(escaped, (failure.kind, failure.message, failure.traceback))
+        failure = replace(failure, **dict(zip(("kind", "message", "traceback"), texts, strict=True)))
+    return replace(release, reason=escaped(release.reason), failure=failure)
+
+
+def _migrated(connections: Connections) -> list[int]:
+    try:
+        return connections.repeating(_migrate, BEGIN_TO_MIGRATE)
+    except InsufficientPrivilege as error:
+        raise StoreReadOnly(
+            f"{connections.name}: this user may not create tables: {error}. Let the owner of the database say "
+            "`grant create on schema public to ...`, or run `holdfast migrate` as the owner"
+        ) from error
 
 
 def _migrate(db: Db) -> list[int]:

@@ -1,58 +1,100 @@
-"""What the verbs of a store are given: clocks, scopes, verdicts and filters."""
+"""Types of the arguments and results of store verbs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 from holdfast.core.model import (
     Claim,
     State,
+    WrittenRows,
 )
-from holdfast.core.moves import Answer, Tx
+from holdfast.core.moves import CommitResult, Tx
+from holdfast.core.worker_deaths import Charge
 
-TOGETHER = 2000
-"""How many documents upkeep changes in one transaction, so that no worker waits long for it."""
+MAX_PER_TRANSACTION = 2000
+"""How many documents one transaction changes at most, so that workers do not wait long for it."""
 
 Clock = Callable[[], datetime]
-"""Gives the present moment, with a zone. Tests move it by hand."""
+"""Returns the current time, with a time zone. Tests move it by hand."""
 
-Verdict = Callable[[str, int, int], tuple[State, timedelta]]
-"""Judges an orphan by (step, attempts, crashes): waiting, dead or paused, and after how long it is due."""
+
+class OrphanCounts(NamedTuple):
+    """What was counted against an orphan at its step since it last moved, and what was counted just now."""
+
+    step: str
+    attempts: int
+    crashes: int
+    losses: int
+    charge: Charge
+
+
+class OrphanVerdict(NamedTuple):
+    """The new state of an orphan, and the delay before it is due again. `code` is its reason, if it has another one."""
+
+    state: State
+    delay: timedelta = timedelta(0)
+    code: str = ""
+
+
+OrphanDecision = Callable[[OrphanCounts], OrphanVerdict]
+"""Decides about an orphan."""
+
+RewindThen = Literal["wait", "park", "keep_hold"]
+"""What a rewound document does next: it waits for a worker, is paused for the reason of the rewind, or, if it was
+paused before, stays paused as it was."""
 
 Timeouts = Mapping[str, timedelta]
-"""How long a document may be in a step, for the steps that say so."""
+"""How long a document may be in a step, for the steps that have a timeout."""
 
-Paces = Mapping[str, tuple[int, float]]
-"""For each step: how many documents went past it, and how many seconds its bodies took for that."""
+StepTimes = Mapping[str, tuple[int, float]]
+"""For each step: how many documents passed it, and how many seconds its bodies took in all."""
 
-Exchanged = tuple[list[Answer], list[Claim]]
-"""What came of the moves that were handed in, and the claims that were given for them."""
+Exchanged = tuple[list[CommitResult], list[Claim]]
+"""The results of the committed moves, and the new claims."""
 
 RenameEffect = Callable[[Tx, list[str]], object]
-"""Renames elsewhere what was renamed here: in one transaction, for documents with these old keys."""
+"""Renames rows of other tables in the same transaction. It gets the transaction and the old keys of the documents."""
+
+UndoRows = Callable[[Tx, Sequence[WrittenRows]], object]
+"""Removes what the effects of documents wrote, in the same transaction."""
+
+
+ClaimChoice = Literal["due", "suspect"] | int
+"""Which documents are claimed.
+
+due       due documents that are not suspects
+suspect   a due document that crashed its workers, or lost many; the worker must process it alone
+an id     this document, if it waits, even if it is not due
+"""
 
 
 class Scope(TypedDict, total=False):
-    """Which documents are claimed, and how long they may be in their steps. Without either: all, for ever."""
+    """Which documents are claimed, and how long they may be in their steps. By default all documents, without limit.
+
+    No document is claimed at a step that is `paused`.
+    """
 
     batch: str | None
     timeouts: Timeouts
+    paused: Collection[str]
 
 
-class Which(TypedDict, total=False):
-    """Which documents of a pipeline are meant: those to which all of it applies. What is not said, or None, is open.
+class DocumentFilter(TypedDict, total=False):
+    """Which documents of a pipeline are selected: those that match every given value. None matches all.
 
-    batch     of this batch
-    key       of this key; with * (anything) or ? (any one character) in it, of all keys like it
-    state     in this state
-    step      that stand at this step
-    error     whose last failure was of this class
-    text      with this in their reason, in capitals or not
-    idle      that moved last longer ago than this
-    accepted  dead letters that somebody accepted (True), or documents that nobody did (False)
-    plan      pinned to the plan with this number
+    batch     the name of their batch
+    key       their key, or a pattern: * matches any text, ? matches one character
+    state     their state
+    step      the step at which they are
+    error     the class of their last error
+    code      their reason code
+    text      a text that their reason contains, upper or lower case
+    idle      how long ago they last moved, at least
+    accepted  True for accepted dead letters, False for all other documents
+    plan      the id of the plan that they are pinned to
     """
 
     batch: str | None
@@ -60,6 +102,7 @@ class Which(TypedDict, total=False):
     state: State | None
     step: str | None
     error: str | None
+    code: str | None
     text: str | None
     idle: timedelta | None
     accepted: bool | None

@@ -1,4 +1,4 @@
-"""Documents are taken in, and one worker at a time advances each."""
+"""The roles that submit documents and let one worker at a time process each."""
 
 from __future__ import annotations
 
@@ -7,39 +7,71 @@ from datetime import timedelta
 from typing import Protocol, Unpack
 
 from holdfast.core.codec import Kept
-from holdfast.core.integrity import Traces
+from holdfast.core.integrity import KeptState, StepItems
 from holdfast.core.model import (
     Claim,
     NewDocument,
     Plan,
-    Receipt,
-    Worker,
+    SubmitResult,
+    WorkerRecord,
 )
-from holdfast.core.moves import Answer, Ending, Move
+from holdfast.core.moves import CommitResult, Move, Release
 from holdfast.core.plan import Shape
-from holdfast.stores.protocol.values import Exchanged, RenameEffect, Scope
+from holdfast.stores.protocol.values import ClaimChoice, Exchanged, RenameEffect, Scope
 
 
 class Intake(Protocol):
-    """Takes documents in."""
+    """Declare pipelines, and submit and rename documents."""
 
     def declare(self, shape: Shape) -> Plan:
-        """Makes the pipeline known. Raises PlanRefused when it cannot take over the documents of an earlier shape.
+        """Save the shape of a pipeline as its current plan.
 
-        That is when open documents stand at steps it lacks, or were begun with its steps in another order, or when
-        `renamed` would send documents back. Dead letters of another order go back to the start, as a new generation.
+        Dead letters that were made with the steps in another order go back to the first step, as a new generation.
+
+        Args:
+            shape: The shape, as `Pipeline.shape()` returns it.
+
+        Returns:
+            The plan, with the ids that the store gave to the pipeline and its steps.
+
+        Raises:
+            PlanRefused: Open documents are at steps that the shape does not have, or began with its steps in another
+                order; or `renamed` would send documents back.
         """
 
     def check(self, shape: Shape) -> None:
-        """Judges a pipeline as `declare` does, with the same PlanRefused, and changes nothing."""
+        """Check whether `declare` would accept a shape. It changes nothing.
+
+        Args:
+            shape: The shape, as `Pipeline.shape()` returns it.
+
+        Raises:
+            PlanRefused: `declare` would raise it.
+        """
 
     def submit(
         self, plan: Plan, batch: str, documents: Sequence[NewDocument], *, submission: int, part: int
-    ) -> Receipt:
-        """Takes one slice of a submit in: new keys begin, changed fingerprints open a new generation, the rest stays.
+    ) -> SubmitResult:
+        """Submit one part of a submission. It is safe to repeat a part.
 
-        Raises DuplicateKey, and takes nothing of the slice in, when a key is named twice in it, or was named by an
-        earlier part of this submission, which one thread sends. Repeating a part changes nothing.
+        A new key starts at the first step. A known key with another fingerprint starts again as a new generation. All
+        other documents are left as they are.
+
+        Args:
+            plan: The plan of the pipeline.
+            batch: The name of the batch. A new name makes a new batch.
+            documents: The documents of this part.
+            submission: A random number that all parts of one submission share.
+            part: The number of this part: 0, 1, 2 ... One thread submits all parts, in this order.
+
+        Returns:
+            How many documents were new, changed and unchanged.
+
+        Raises:
+            DuplicateKey: A key is twice in this part, or was in an earlier part of this submission. Nothing of this
+                part was submitted.
+            BatchSealed: The batch is sealed or closed, and a document is new or changed.
+            CannotKeep: A payload is not JSON, or the name of the batch cannot be stored.
         """
 
     def rename(
@@ -50,81 +82,228 @@ class Intake(Protocol):
         *,
         who: str,
         reason: str,
+        code: str = "",
         effect: RenameEffect | None = None,
     ) -> list[str]:
-        """Lets documents go on under other keys, as when files were moved: by old key, the new one with its payload.
+        """Give documents new keys, payloads and fingerprints, for example after files were moved.
 
-        Key, payload and fingerprint are replaced. All else stays, so nothing is done again; but one that is running is
-        taken from its worker, which has the old payload, and waits: that costs nothing. Each is one line in the
-        journal. Answers the old keys of those that were renamed, in the order given. Left alone are documents that are
-        not there, those of a closed batch, and those whose new key another has and keeps, or gets by this call.
+        Everything else stays, so no work is repeated. Each gets a journal entry. A running document is taken from its
+        worker, which has the old payload, and waits; that costs no attempt. Left as they are: documents that do not
+        exist, those of a closed batch, and those whose new key belongs to another document or is given twice.
 
-        `effect` is handed the transaction and those old keys: what is kept elsewhere by a key changes with it, and no
-        worker meets the one without the other. It may be called again, where the transaction has to be.
+        Args:
+            pipeline: The name of the pipeline.
+            batch: The name of the batch.
+            documents: The new keys and payloads, by old key.
+            who: Who renames them.
+            reason: Why.
+            code: The reason for programs. Empty for the decision of a person.
+            effect: Renames rows of other tables in the same transaction, so that no worker sees one without the other.
+                It may be called again if the transaction has to be repeated.
+
+        Returns:
+            The old keys of the documents that were renamed, in the given order.
         """
 
 
 class Work(Protocol):
-    """Lets one worker at a time advance a document."""
+    """Let one worker at a time process a document."""
 
-    def enlist(self, *, name: str, host: str, pid: int, born: str, lease: timedelta) -> Worker:
-        """Makes a new incarnation of a worker known."""
+    def register_worker(self, *, name: str, host: str, pid: int, born: str, lease: timedelta) -> WorkerRecord:
+        """Register a new worker.
 
-    def beat(self, worker: Worker) -> bool:
-        """Says that the worker lives. Answers False when it was given up meanwhile and must enlist anew."""
+        Args:
+            name: Its name in the journal.
+            host: The machine, as `process_identity.this_host()` returns it.
+            pid: Its process id.
+            born: When its process started, so that a later process with the same id is not taken for it.
+            lease: How long it may send no heartbeat before others take its documents.
 
-    def retire(self, worker: Worker) -> None:
-        """Lets a worker leave: what it still holds waits again, and costs nothing."""
-
-    def claim(self, plan: Plan, worker: Worker, *, limit: int, **scope: Unpack[Scope]) -> list[Claim]:
-        """Gives the worker up to `limit` due documents, by priority, then age. Counts an attempt for each.
-
-        A document that comes from another plan is pinned to this one if nothing behind it differs, otherwise to a plan
-        that says what it is really done under: stale work stays stale.
+        Returns:
+            The record of the worker, with its id.
         """
 
-    def claim_suspect(self, plan: Plan, worker: Worker, **scope: Unpack[Scope]) -> list[Claim]:
-        """Gives the worker one due document that crashed its workers before, to be worked on alone."""
+    def heartbeat(self, worker: WorkerRecord) -> bool:
+        """Record that a worker is alive.
 
-    def claim_this(self, plan: Plan, worker: Worker, document_id: int) -> list[Claim]:
-        """Gives the worker this one document if it waits, whether it is due or not, without a deadline."""
+        Args:
+            worker: The worker.
 
-    def surrender(self, worker: Worker, *, keeping: Sequence[int]) -> int:
-        """Lets go of what the worker holds by the books but not in hand, as after a lost answer to a claim."""
+        Returns:
+            False if others took it for dead meanwhile. Then it must register again.
+        """
 
-    def commit(self, plan: Plan, moves: Sequence[Move]) -> list[Answer]:
-        """Makes the moves durable together and answers for each. The one door through which checkpoints move."""
+    def retire_worker(self, worker: WorkerRecord) -> None:
+        """Record that a worker has ended. Documents that it still holds wait again; that costs no attempt.
+
+        Args:
+            worker: The worker.
+        """
+
+    def claim(
+        self,
+        plan: Plan,
+        worker: WorkerRecord,
+        *,
+        limit: int,
+        which: ClaimChoice = "due",
+        **scope: Unpack[Scope],
+    ) -> list[Claim]:
+        """Claim documents, by priority, then age. An attempt is counted for each.
+
+        A document of another plan is pinned to this one if its finished steps are the same in both. Otherwise it is
+        pinned to a combined plan, so that stale work is still found.
+
+        Args:
+            plan: The plan of the pipeline.
+            worker: The worker.
+            limit: How many to claim at most. A suspect is claimed and processed alone.
+            which: `due` documents; a `suspect`, which is due and crashed its workers before; or the id of one
+                document, which is claimed if it waits, even if it is not due.
+            **scope: The batch, and the timeouts of the steps.
+
+        Returns:
+            The claims. Empty if there is nothing to claim, or if the worker was taken for dead.
+        """
+
+    def release_unknown(self, worker: WorkerRecord, *, keeping: Sequence[int]) -> int:
+        """Release documents that are assigned to a worker and that it does not know of, after a lost reply.
+
+        Args:
+            worker: The worker.
+            keeping: The ids of the documents that it knows of.
+
+        Returns:
+            How many were released. That costs no attempt.
+        """
+
+    def commit(self, plan: Plan, moves: Sequence[Move]) -> list[CommitResult]:
+        """Commit moves together. Only this verb and `exchange` move checkpoints forward.
+
+        Args:
+            plan: The plan of the pipeline.
+            moves: The moves, at most one for each document.
+
+        Returns:
+            For each move: Accepted; Lost if another worker holds the document, or if the document is not where the
+            move starts; Refused with the error if the effect failed, or with MoveRefused if the move is neither to the
+            next step nor further inside its step. Nothing of a lost or refused move is written.
+        """
 
     def exchange(
-        self, plan: Plan, moves: Sequence[Move], worker: Worker, *, limit: int, **scope: Unpack[Scope]
+        self, plan: Plan, moves: Sequence[Move], worker: WorkerRecord, *, limit: int, **scope: Unpack[Scope]
     ) -> Exchanged:
-        """Commits moves and claims more documents: in one transaction, where writers wait for each other."""
+        """Commit moves and claim more documents: in one transaction if the database has a single writer.
 
-    def give_back(self, endings: Sequence[Ending]) -> list[bool]:
-        """Ends claims without a move: failed, put off, interrupted, paused. Answers False for claims that were lost."""
+        Args:
+            plan: The plan of the pipeline.
+            moves: The moves, as for `commit`.
+            worker: The worker that claims.
+            limit: How many documents to claim at most.
+            **scope: The batch, and the timeouts of the steps.
 
-    def rewind(self, plan: Plan, claim: Claim, *, to: str, who: str, reason: str) -> bool:
-        """Sets a held document back to a step, as a new generation that reuses what earlier steps kept.
-
-        Raises StoreError when the step is later than the one at which the document stands.
+        Returns:
+            The results of the moves, and the claims.
         """
 
-    def lost(self, claims: Sequence[Claim]) -> list[int]:
-        """Answers which of these documents are no longer the claimant's: ended, taken away, or begun anew by others."""
+    def release(self, releases: Sequence[Release]) -> list[bool]:
+        """Give documents back without a move: failed, put off, interrupted or paused.
+
+        Args:
+            releases: The releases.
+
+        Returns:
+            For each: False if the claim was lost. Then nothing was written.
+        """
+
+    def rewind(self, plan: Plan, claim: Claim, *, to: str, who: str, reason: str, code: str = "") -> bool:
+        """Rewind a claimed document to a step, as a new generation that reuses the output of the steps before it.
+
+        Args:
+            plan: The plan of the pipeline.
+            claim: The claim on the document.
+            to: The name of the step.
+            who: The name for the journal.
+            reason: Why, for people.
+            code: Why, for programs.
+
+        Returns:
+            False if the claim was lost. Then nothing was written.
+
+        Raises:
+            StoreError: The step comes after the one at which the document is.
+        """
+
+    def lost_claims(self, claims: Sequence[Claim]) -> list[int]:
+        """Return which claims were lost: the document ended, was taken away, or was changed by others.
+
+        Args:
+            claims: The claims.
+
+        Returns:
+            The ids of the documents whose claims were lost.
+        """
 
     def admit(self, plan: Plan, step: str, claims: Sequence[Claim], *, limit: int) -> list[bool]:
-        """Answers which of these documents may enter a step that only `limit` documents may be in at once.
+        """Give documents permits for a step that only a limited number of documents may be in.
 
-        A claim that was lost is not admitted, and takes no place.
+        Args:
+            plan: The plan of the pipeline.
+            step: The name of the step.
+            claims: The claims on the documents.
+            limit: How many documents may be in the step at the same time, over all workers.
+
+        Returns:
+            For each claim: True if its document has a permit. A lost claim gets none, and counts for nothing.
         """
 
-    def extent(self, document_id: int, generation: int, step_id: int) -> int:
-        """Answers one past the last position that a step kept; 0 when it kept no items."""
+    def next_position(self, document_id: int, generation: int, step_id: int) -> int:
+        """Return one more than the last position that a step kept.
 
-    def traces(self, plan: Plan, claims: Sequence[Claim]) -> list[Traces]:
-        """Finds what is kept for documents, whatever their checkpoints say: what those are compared with."""
+        Args:
+            document_id: The id of the document.
+            generation: The generation.
+            step_id: The id of the step.
+
+        Returns:
+            The position; 0 if the step kept no items.
+        """
+
+    def kept_state(self, plan: Plan, claims: Sequence[Claim]) -> list[KeptState]:
+        """Return what is kept for documents, so that their checkpoints can be compared with it.
+
+        Args:
+            plan: The plan of the pipeline.
+            claims: The claims on the documents.
+
+        Returns:
+            For each claim: the latest generation that kept anything, the extent of the current step, the plan, and
+            what each step kept. The last is None for a document with very many items: see `count_kept`.
+        """
+
+    def count_kept(self, plan: Plan, claim: Claim) -> Mapping[str, StepItems]:
+        """Count what each step of a document kept, however many items there are.
+
+        Args:
+            plan: The plan of the pipeline.
+            claim: The claim on the document.
+
+        Returns:
+            The counts by step, each of the generation that the document uses. Steps that kept nothing are left out.
+        """
 
     def read(
         self, document_id: int, generation: int, step_id: int, start: int, stop: int
     ) -> Sequence[tuple[int, Kept]]:
-        """Gives the items of a step with start <= position < stop, in order."""
+        """Return items of a step.
+
+        Args:
+            document_id: The id of the document.
+            generation: The generation.
+            step_id: The id of the step.
+            start: The first position.
+            stop: The position after the last.
+
+        Returns:
+            The positions and values with start <= position < stop, in order. A value that is not a list is at -1.
+        """

@@ -1,4 +1,9 @@
-"""The suite that every store has to pass. Behaviour is proved here, not in one store.
+"""The conformance suite: pytest tests that every store has to pass.
+
+The behaviour of stores is tested here, and not in the tests of one store. To test a store of your own, subclass
+`StoreConformance` and override the fixture `open_store`:
+
+    import pytest
 
     from holdfast.testing.conformance import StoreConformance
 
@@ -7,233 +12,109 @@
         def open_store(self, tmp_path, clock):
             return lambda: MyStore(f"my://{tmp_path}/test.db", clock=clock)
 
-Two stores that `open_store` opens must see the same database; a store that lives in memory gives the same object twice.
-`forbidden` names what the store raises for what a CHECK constraint forbids.
+What the suite needs:
+
+- `open_store` returns a function that opens the database of one test. The database is empty at first.
+- Each call of the function opens the same database again. A store that lives in memory returns the same object each
+  time.
+- Each store uses the fixture `clock` as its clock. Tests move it; they do not sleep.
+- If your store raises other exceptions than `sqlite3.IntegrityError` when a CHECK constraint is violated, set
+  `forbidden` to them.
+- To run the tests of damaged rows too, override `corrupt`. Without it they are skipped.
+
+Each part of the suite is a class of this package, named after the verbs that it tests: `ClaimConformance`,
+`CommitConformance`, `ReleaseConformance`. To run one part only, subclass that class instead of `StoreConformance`:
+
+    from holdfast.testing.conformance import ClaimConformance
+
+The suite needs pytest. `holdfast.testing.conformance.lockstep` runs random verbs on your store and on the memory store
+and compares the two. It needs hypothesis too.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
 
 import pytest
 
-_PARTS = (
-    "base",
-    "batches",
-    "books",
-    "causes",
-    "claims",
-    "cleanup",
-    "commits",
-    "decisions",
-    "effects",
-    "endings",
-    "exchanges",
-    "history",
-    "intake",
-    "integrity",
-    "kept",
-    "known_plans",
-    "ledger",
-    "limits",
-    "liveness",
-    "operators",
-    "orphans",
-    "pins",
-    "plans",
-    "races",
-    "renames",
-    "retention",
-    "reviews",
-    "rewinds",
-    "served",
-    "vouching",
-    "which",
-    "worked",
-    "workers",
-)
-pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
+_MODULES = sorted(f"{__name__}.{module.name}" for module in iter_modules(__path__))
+pytest.register_assert_rewrite(*_MODULES)
 
-from holdfast.testing.conformance.base import Conformance, Desk, OpenStore  # noqa: E402
-from holdfast.testing.conformance.batches import (  # noqa: E402
-    CensusConformance,
-    CloseConformance,
-    ClosingConformance,
-    ReportConformance,
-    SealConformance,
-)
-from holdfast.testing.conformance.causes import CauseConformance  # noqa: E402
-from holdfast.testing.conformance.claims import AttemptConformance, ClaimConformance, SuspectConformance  # noqa: E402
-from holdfast.testing.conformance.cleanup import (  # noqa: E402
-    CleanupConformance,
-    CleanupRaceConformance,
-)
-from holdfast.testing.conformance.commits import CheckConformance, CommitConformance, FenceConformance  # noqa: E402
-from holdfast.testing.conformance.decisions import (  # noqa: E402
-    CancelConformance,
-    DecisionConformance,
-    RedriveConformance,
-    WakeConformance,
-)
-from holdfast.testing.conformance.effects import EffectConformance  # noqa: E402
-from holdfast.testing.conformance.endings import EndingConformance  # noqa: E402
-from holdfast.testing.conformance.exchanges import ExchangeConformance  # noqa: E402
-from holdfast.testing.conformance.history import PaceConformance, SurveyConformance  # noqa: E402
-from holdfast.testing.conformance.intake import ChangeConformance, IntakeConformance  # noqa: E402
-from holdfast.testing.conformance.integrity import IntegrityConformance, ThisOneConformance  # noqa: E402
-from holdfast.testing.conformance.kept import AsideConformance, KeptConformance  # noqa: E402
-from holdfast.testing.conformance.known_plans import JudgementConformance, KnownPlanConformance  # noqa: E402
-from holdfast.testing.conformance.ledger import LedgerConformance  # noqa: E402
-from holdfast.testing.conformance.limits import LimitConformance  # noqa: E402
-from holdfast.testing.conformance.liveness import LivenessConformance  # noqa: E402
-from holdfast.testing.conformance.operators import (  # noqa: E402
-    EveryDecisionConformance,
-    OperatorConformance,
-)
-from holdfast.testing.conformance.orphans import (  # noqa: E402
-    OrphanConformance,
-    ResolveConformance,
-)
-from holdfast.testing.conformance.pins import (  # noqa: E402
-    MovedPinConformance,
-    PinConformance,
-)
-from holdfast.testing.conformance.plans import (  # noqa: E402
-    OrderConformance,
-    PlanConformance,
-    RenameConformance,
-    ShapeConformance,
-)
-from holdfast.testing.conformance.races import RaceConformance  # noqa: E402
-from holdfast.testing.conformance.renames import NewKeyConformance  # noqa: E402
-from holdfast.testing.conformance.retention import BlobConformance, RetentionConformance  # noqa: E402
-from holdfast.testing.conformance.reviews import HoldConformance, ReviewConformance  # noqa: E402
-from holdfast.testing.conformance.rewinds import RewindConformance  # noqa: E402
-from holdfast.testing.conformance.served import RewindToConformance, ServedConformance  # noqa: E402
-from holdfast.testing.conformance.vouching import VouchConformance  # noqa: E402
-from holdfast.testing.conformance.which import WhichConformance  # noqa: E402
-from holdfast.testing.conformance.worked import WorkedConformance  # noqa: E402
-from holdfast.testing.conformance.workers import WorkerConformance  # noqa: E402
+from holdfast.core.old_names import new_name  # noqa: E402
+from holdfast.testing.conformance.base import Conformance, OpenStore, StoreHarness  # noqa: E402
 
 
-class StoreConformance(
-    IntakeConformance,
-    ChangeConformance,
-    NewKeyConformance,
-    PlanConformance,
-    RenameConformance,
-    OrderConformance,
-    ShapeConformance,
-    PinConformance,
-    KnownPlanConformance,
-    MovedPinConformance,
-    JudgementConformance,
-    ClaimConformance,
-    AttemptConformance,
-    SuspectConformance,
-    WorkerConformance,
-    WorkedConformance,
-    CommitConformance,
-    FenceConformance,
-    CheckConformance,
-    EffectConformance,
-    ExchangeConformance,
-    EndingConformance,
-    RewindConformance,
-    KeptConformance,
-    AsideConformance,
-    LimitConformance,
-    LedgerConformance,
-    SurveyConformance,
-    PaceConformance,
-    LivenessConformance,
-    OrphanConformance,
-    ResolveConformance,
-    CauseConformance,
-    IntegrityConformance,
-    ThisOneConformance,
-    DecisionConformance,
-    CancelConformance,
-    RedriveConformance,
-    WakeConformance,
-    HoldConformance,
-    VouchConformance,
-    EveryDecisionConformance,
-    OperatorConformance,
-    ReviewConformance,
-    RewindToConformance,
-    ServedConformance,
-    WhichConformance,
-    CensusConformance,
-    SealConformance,
-    CloseConformance,
-    ClosingConformance,
-    ReportConformance,
-    CleanupConformance,
-    RetentionConformance,
-    BlobConformance,
-    RaceConformance,
-    CleanupRaceConformance,
-):
-    """All that a store has to do."""
+def _parts() -> dict[str, type[Conformance]]:
+    """Return the test classes of all modules of this package, by name."""
+    modules = [import_module(name) for name in _MODULES if name != f"{__name__}.lockstep"]
+    return {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Conformance) and value is not Conformance
+    }
 
 
-__all__ = [
-    "AsideConformance",
-    "AttemptConformance",
-    "BlobConformance",
-    "CancelConformance",
-    "CauseConformance",
-    "CensusConformance",
-    "ChangeConformance",
-    "CheckConformance",
-    "ClaimConformance",
-    "CleanupConformance",
-    "CleanupRaceConformance",
-    "CloseConformance",
-    "ClosingConformance",
-    "CommitConformance",
-    "Conformance",
-    "DecisionConformance",
-    "Desk",
-    "EffectConformance",
-    "EndingConformance",
-    "EveryDecisionConformance",
-    "ExchangeConformance",
-    "FenceConformance",
-    "HoldConformance",
-    "IntakeConformance",
-    "IntegrityConformance",
-    "JudgementConformance",
-    "KeptConformance",
-    "KnownPlanConformance",
-    "LedgerConformance",
-    "LimitConformance",
-    "LivenessConformance",
-    "MovedPinConformance",
-    "NewKeyConformance",
-    "OpenStore",
-    "OperatorConformance",
-    "OrderConformance",
-    "OrphanConformance",
-    "PaceConformance",
-    "PinConformance",
-    "PlanConformance",
-    "RaceConformance",
-    "RedriveConformance",
-    "RenameConformance",
-    "ReportConformance",
-    "ResolveConformance",
-    "RetentionConformance",
-    "ReviewConformance",
-    "RewindConformance",
-    "RewindToConformance",
-    "SealConformance",
-    "ServedConformance",
-    "ShapeConformance",
-    "StoreConformance",
-    "SurveyConformance",
-    "SuspectConformance",
-    "ThisOneConformance",
-    "VouchConformance",
-    "WakeConformance",
-    "WhichConformance",
-    "WorkedConformance",
-    "WorkerConformance",
-]
+_PARTS = _parts()
+globals().update(_PARTS)
+
+if TYPE_CHECKING:
+
+    class StoreConformance(Conformance):
+        """All tests that a store has to pass. Override the fixture `open_store`; see the package's documentation."""
+
+else:
+
+    class StoreConformance(*_PARTS.values()):
+        """All tests that a store has to pass. Override the fixture `open_store`; see the package's documentation."""
+
+
+_OLD_NAMES = {
+    "AsideConformance": "FailedItemsConformance",
+    "AttemptConformance": "AttemptCountConformance",
+    "BlobConformance": "CleanupBlobsConformance",
+    "CauseConformance": "WaitCausesConformance",
+    "CensusConformance": "BatchCountsConformance",
+    "ChangeConformance": "ChangedContentConformance",
+    "CleanupConformance": "CleanupClosedConformance",
+    "CloseConformance": "CloseBatchConformance",
+    "ClosingConformance": "ClosingStepsConformance",
+    "DecisionConformance": "ResumeAndRejectConformance",
+    "Desk": "StoreHarness",
+    "EndingConformance": "ReleaseConformance",
+    "IntakeConformance": "SubmitConformance",
+    "IntegrityConformance": "DamagedRowConformance",
+    "JudgementConformance": "CheckConformance",
+    "KeptConformance": "ItemsConformance",
+    "KnownPlanConformance": "PlansConformance",
+    "LedgerConformance": "ReadsConformance",
+    "LimitConformance": "StepLimitConformance",
+    "LivenessConformance": "ReclaimConformance",
+    "MovedPinConformance": "PinWithoutClaimConformance",
+    "NewKeyConformance": "RenameConformance",
+    "OperatorConformance": "BulkDecisionConformance",
+    "OrderConformance": "StepOrderConformance",
+    "OrphanConformance": "OrphansConformance",
+    "PaceConformance": "StepTimesConformance",
+    "PlanConformance": "DeclareConformance",
+    "ResolveConformance": "ResolveOrphansConformance",
+    "RetentionConformance": "CleanupFinishedConformance",
+    "ReviewConformance": "GateDecisionConformance",
+    "SurveyConformance": "GaugesConformance",
+    "SuspectConformance": "ClaimSuspectConformance",
+    "ThisOneConformance": "ClaimDocumentConformance",
+    "VouchConformance": "RecordVerifiedConformance",
+    "WhichConformance": "DocumentFilterConformance",
+    "WorkedConformance": "WorkerTotalsConformance",
+}
+"""Names of version 0.1. They still work, with a DeprecationWarning, and go in the next release."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        return globals()[new_name(__name__, name, _OLD_NAMES)]
+
+
+__all__ = ["Conformance", "OpenStore", "StoreConformance", "StoreHarness"]

@@ -1,32 +1,46 @@
-"""What every test of the suite begins with: a store, a clock, and a desk that says the usual in one line."""
+"""The fixtures and helpers of the conformance suite."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.decisions import waits_at
-from holdfast.core.model import Balance, Checkpoint, Claim, Failure, Item, NewDocument, Receipt, Standing, State, Worker
-from holdfast.core.moves import ACCEPTED, Answer, Effect, Ending, Move, Tx
+from holdfast.core.model import (
+    Balance,
+    Checkpoint,
+    Claim,
+    DocumentStatus,
+    Failure,
+    Item,
+    NewDocument,
+    State,
+    SubmitResult,
+    WorkerRecord,
+)
+from holdfast.core.moves import ACCEPTED, CommitResult, Effect, Move, Release, Tx
 from holdfast.core.plan import Shape, StepShape
-from holdfast.stores.protocol import Store, Verdict
+from holdfast.core.reasons import AT_GATE, sentence
+from holdfast.core.worker_deaths import UNKNOWN_DEATH, WorkerDeath
+from holdfast.stores.protocol import NO_DEATHS, OrphanCounts, OrphanDecision, OrphanVerdict, Store
 from holdfast.testing.clock import ManualClock
 
 OpenStore = Callable[[], Store]
-"""Opens the one database of a test, again each time it is called."""
+"""A function that opens the database of a test. Every call opens it again."""
 
+SEGFAULT = WorkerDeath("signal", "SIGSEGV", traceback="Fatal Python error: Segmentation fault")
+"""The death of a worker for which there is evidence."""
 LEASE = timedelta(seconds=30)
 SECOND = timedelta(seconds=1)
 NOTHING = timedelta(0)
 
 PAPERS = Shape(
     "papers",
-    (StepShape("extract", "stream"), StepShape("chunk", "value"), StepShape("embed", "over", over="chunk")),
+    (StepShape("extract", "stream"), StepShape("chunk", "stream"), StepShape("embed", "over", over="chunk")),
 )
 REVIEWS = Shape(
     "reviews",
@@ -34,144 +48,172 @@ REVIEWS = Shape(
 )
 
 
-def waits(_step: str, _attempts: int, _crashes: int) -> tuple[State, timedelta]:
-    """The verdict that lets every orphan wait again at once."""
-    return "waiting", NOTHING
+def papers(*steps: str | StepShape, **renamed: str) -> Shape:
+    """Return a shape of the pipeline `papers`. A step that is only a name is a stream."""
+    return Shape(
+        "papers", tuple(StepShape(step, "stream") if isinstance(step, str) else step for step in steps), renamed
+    )
 
 
-def dies(_step: str, _attempts: int, _crashes: int) -> tuple[State, timedelta]:
-    """The verdict that makes every orphan a dead letter."""
-    return "dead", NOTHING
+def waits(_: OrphanCounts) -> OrphanVerdict:
+    """Return the verdict that lets every orphan wait, due at once."""
+    return OrphanVerdict("waiting")
+
+
+def dies(_: OrphanCounts) -> OrphanVerdict:
+    """Return the verdict that makes every orphan a dead letter."""
+    return OrphanVerdict("dead")
 
 
 def after(claim: Claim, move: Move) -> Claim:
-    """Gives the claim as its worker holds it after a move."""
+    """Return the claim as its worker holds it after a move."""
     return replace(claim, checkpoint=move.after, attempts=1, crashes=0)
 
 
-class Desk:
-    """A store with one pipeline and one worker on it."""
+class StoreHarness:
+    """A store with one pipeline and one worker, and short calls for what tests do often."""
 
     def __init__(self, store: Store, clock: ManualClock, shape: Shape = PAPERS) -> None:
         self.store = store
         self.clock = clock
         self.shape = shape
         self.plan = store.declare(shape)
-        self.worker = self.enlist("ann")
+        self.worker = self.register_worker("ann")
         self._submissions = 0
 
-    def enlist(self, name: str, *, lease: timedelta = LEASE) -> Worker:
-        """Makes one more worker known."""
-        return self.store.enlist(name=name, host="here", pid=1, born="today", lease=lease)
+    def register_worker(self, name: str, *, lease: timedelta = LEASE, host: str = "here") -> WorkerRecord:
+        """Register one more worker."""
+        return self.store.register_worker(name=name, host=host, pid=1, born="today", lease=lease)
 
     def submit(
         self, *keys: str, batch: str = "march", payload: Any = None, fingerprint: str = "", priority: int = 0
-    ) -> Receipt:
-        """Submits documents by their keys, as a submission of its own."""
+    ) -> SubmitResult:
+        """Submit documents by key. Each call is a submission of its own."""
         self._submissions += 1
         documents = [NewDocument(key, payload, fingerprint, priority) for key in keys]
         return self.store.submit(self.plan, batch, documents, submission=self._submissions, part=0)
 
-    def claim(self, *, limit: int = 100, worker: Worker | None = None, **more: Any) -> list[Claim]:
-        """Claims what is due."""
+    def claim(self, *, limit: int = 100, worker: WorkerRecord | None = None, **more: Any) -> list[Claim]:
+        """Claim documents that are due."""
         return self.store.claim(self.plan, worker or self.worker, limit=limit, **more)
 
-    def claim_one(self, *, worker: Worker | None = None, **more: Any) -> Claim:
-        """Claims one document; there has to be one that is due."""
+    def claim_one(self, *, worker: WorkerRecord | None = None, **more: Any) -> Claim:
+        """Claim one document. One has to be due."""
         (claim,) = self.claim(limit=1, worker=worker, **more)
         return claim
 
-    def take_in(self, key: str = "a", **more: Any) -> Claim:
-        """Submits one document and claims it."""
+    def submit_and_claim(self, key: str = "a", **more: Any) -> Claim:
+        """Submit one document and claim it."""
         self.submit(key, **more)
         return self.claim_one()
 
     def keys_claimed(self, **more: Any) -> list[str]:
-        """Claims what is due and gives the keys."""
+        """Claim documents that are due and return their keys."""
         return [claim.key for claim in self.claim(**more)]
 
     def forward(self, claim: Claim, **more: Any) -> Move:
-        """Makes the move to the next step; from the last, the move that ends the document."""
+        """Return the move to the next step. At the last step, the move finishes the document."""
         at, names = claim.checkpoint, list(self.plan.step_ids)
         later = names[names.index(at.step or "") + 1 :]
         to = Checkpoint(at.generation, later[0] if later else None, None, at.moves + 1)
         return Move(claim, at, to, **{"state": "running" if later else "done"} | more)
 
     def within(self, claim: Claim, cursor: Any, **more: Any) -> Move:
-        """Makes the move that goes further inside the step."""
+        """Return a move to a later cursor of the same step."""
         at = claim.checkpoint
         return Move(claim, at, Checkpoint(at.generation, at.step, cursor, at.moves + 1), **more)
 
-    def commit(self, *moves: Move) -> list[Answer]:
-        """Commits moves together."""
+    def commit(self, *moves: Move) -> list[CommitResult]:
+        """Commit moves in one group."""
         return self.store.commit(self.plan, moves)
 
     def advance(self, claim: Claim, **more: Any) -> Claim:
-        """Commits the move to the next step and gives the claim at its new place."""
+        """Commit the move to the next step and return the claim after it."""
         move = self.forward(claim, **more)
         assert self.commit(move) == [ACCEPTED]
         return after(claim, move)
 
-    def keep(self, claim: Claim, *values: str | bytes, step: str | None = None, start: int = 0) -> Claim:
-        """Commits items of the present step, which goes on."""
-        name = step or claim.checkpoint.step or ""
+    def keep(self, claim: Claim, *values: str | bytes, start: int = 0) -> Claim:
+        """Commit items of the present step without leaving it."""
+        name = claim.checkpoint.step or ""
         items = [Item(name, start + place, value) for place, value in enumerate(values)]
         move = self.within(claim, start + len(values), items=items)
         assert self.commit(move) == [ACCEPTED]
         return after(claim, move)
 
     def finish(self, claim: Claim) -> None:
-        """Takes a document to its end."""
+        """Move a document through its remaining steps until it is done."""
         while claim.checkpoint.step is not None:
             claim = self.advance(claim)
 
     def park(self, claim: Claim, *, at: str) -> None:
-        """Moves a document to a gate, where it is parked."""
-        assert self.commit(self.forward(claim, state="paused", reason=waits_at(at))) == [ACCEPTED]
+        """Move a document to a gate, where it is parked."""
+        assert self.commit(self.forward(claim, state="paused", reason=sentence(AT_GATE, gate=at), code=AT_GATE)) == [
+            ACCEPTED
+        ]
 
-    def ending(self, claim: Claim, *, state: State = "waiting", verb: Any = "fail", **more: Any) -> Ending:
-        """Makes an ending of a claim; a failed attempt unless told otherwise."""
-        return Ending(claim, "ann", state, verb, **more)
+    def pass_gate(self, claim: Claim, *, at: str) -> Claim:
+        """Move a document to a gate, let a person approve it, and claim it again after the gate."""
+        self.park(claim, at=at)
+        assert self.store.resume(self.plan, [claim.document_id], who="cat", reason="good")
+        return self.claim_one(which=claim.document_id)
 
-    def give_back(self, claim: Claim, **more: Any) -> bool:
-        """Ends a claim without a move."""
-        (held,) = self.store.give_back([self.ending(claim, **more)])
+    def a_release(self, claim: Claim, *, state: State = "waiting", verb: Any = "fail", **more: Any) -> Release:
+        """Return a release of a claim; by default, of a failed attempt."""
+        return Release(claim, "ann", state, verb, **more)
+
+    def release(self, claim: Claim, **more: Any) -> bool:
+        """Release a claim without a move. Return False if the claim was lost."""
+        (held,) = self.store.release([self.a_release(claim, **more)])
         return held
 
-    def bury(self, claim: Claim) -> None:
-        """Makes a held document a dead letter."""
-        assert self.give_back(claim, state="dead", failure=Failure("ValueError", "not a page"))
+    def make_dead(self, claim: Claim) -> None:
+        """Make a claimed document a dead letter."""
+        assert self.release(claim, state="dead", failure=Failure("ValueError", "not a page"))
 
-    def reclaim(self, *, verdict: Verdict = waits, gone: Sequence[int] = ()) -> list[Standing]:
-        """Takes documents from workers that are gone."""
-        return self.store.reclaim(self.plan, who="bob", verdict=verdict, gone=gone)
+    def reclaim(
+        self,
+        *,
+        decide: OrphanDecision = waits,
+        gone: Sequence[int] = (),
+        deaths: Mapping[int, WorkerDeath] = NO_DEATHS,
+    ) -> list[DocumentStatus]:
+        """Return the claims of dead workers."""
+        return self.store.reclaim(self.plan, who="bob", decide=decide, gone=gone, deaths=deaths)
 
     def crash(self, *, times: int = 1) -> None:
-        """Claims what is due, and loses the worker, again and again."""
-        for _ in range(times):
-            victim = self.enlist("victim")
-            if not self.claim(worker=victim):
-                self.store.claim_suspect(self.plan, victim)
-            self.reclaim(gone=[victim.id])
+        """Claim documents that are due, and let the worker crash, with evidence, the given number of times."""
+        self._lose_worker(SEGFAULT, times)
 
-    def standing(self, key: str = "a", *, batch: str = "march") -> Standing:
-        """Tells where a document stands."""
-        return self.store.standing(self.plan.pipeline, batch, key)
+    def lose(self, *, times: int = 1) -> None:
+        """Claim documents that are due, and lose the worker without evidence, the given number of times."""
+        self._lose_worker(UNKNOWN_DEATH, times)
+
+    def _lose_worker(self, death: WorkerDeath, times: int) -> None:
+        for _ in range(times):
+            victim = self.register_worker("victim")
+            if not self.claim(worker=victim):
+                self.store.claim(self.plan, victim, limit=1, which="suspect")
+            self.reclaim(gone=[victim.id], deaths={victim.id: death})
+
+    def document(self, key: str = "a", *, batch: str = "march") -> DocumentStatus:
+        """Return the status of a document."""
+        return self.store.document(self.plan.pipeline, batch, key)
 
     def balance(self, batch: str | None = None) -> Balance:
-        """Counts documents by state."""
+        """Return how many documents are in each state."""
         return self.store.balance(self.plan.pipeline, batch)
 
     def items(self, claim: Claim) -> list[tuple[str, int, str | bytes]]:
-        """Gives all that is kept for a document."""
+        """Return all items that are kept for a document."""
         return list(self.store.items(claim.document_id))
 
     def verbs(self, claim: Claim) -> list[str]:
-        """Gives the verbs in a document's journal."""
+        """Return the verbs in a document's journal."""
         return [entry.verb for entry in self.store.journal(claim.document_id)]
 
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Runs SQL of one's own in the database of the store, as one transaction. Gives the last rows."""
+        """Run statements in the store's database, as one transaction. Return the rows of the last one."""
         with self.store.transaction() as tx:
             for statement in statements:
                 cursor = tx.execute(statement)
@@ -179,7 +221,7 @@ class Desk:
 
 
 def writes(text: str) -> Effect:
-    """Makes an effect that writes one row into the table `notes`."""
+    """Return an effect that writes one row into the table `notes`."""
 
     def effect(tx: Tx) -> None:
         tx.execute(f"insert into notes (text) values ('{text}')")  # noqa: S608
@@ -188,19 +230,40 @@ def writes(text: str) -> Effect:
 
 
 def breaks(tx: Tx) -> None:
-    """The effect that fails."""
+    """An effect that fails after it wrote a row."""
     tx.execute("insert into notes (text) values ('half')")
     raise RuntimeError("the effect is broken")
 
 
 class Conformance:
-    """The fixtures of the suite. A store's own class gives `open_store`, and overrides `forbidden` where needed."""
+    """The fixtures of the suite. The test class of a store overrides `open_store`, and the others where needed.
+
+    Example:
+        class TestMyStore(StoreConformance):
+            forbidden = (mydb.IntegrityError,)
+
+            @pytest.fixture
+            def open_store(self, tmp_path, clock):
+                return lambda: MyStore(f"my://{tmp_path}/test.db", clock=clock)
+
+            def corrupt(self, store, document_id, **columns):
+                for column, value in columns.items():
+                    mydb.connect(store.url).execute(f"update hf_document set {column} = ? where id = ?", ...)
+    """
 
     forbidden: tuple[type[Exception], ...] = (sqlite3.IntegrityError,)
-    """What the store raises for what a CHECK constraint forbids."""
+    """The exceptions that the store raises when a CHECK constraint is violated."""
 
     def corrupt(self, store: Store, document_id: int, **columns: Any) -> None:
-        """Writes columns of a document as no verb would: past all constraints that a person can get past."""
+        """Damage the row of a document: write values that no verb would write, without checks of foreign keys.
+
+        Tests that need it are skipped unless the test class overrides it.
+
+        Args:
+            store: The store of the test.
+            document_id: The document.
+            **columns: The new values, by column of `hf_document`.
+        """
         pytest.skip(f"override corrupt() to damage document {document_id} of {store.url} with {columns}")
 
     @pytest.fixture
@@ -210,7 +273,7 @@ class Conformance:
 
     @pytest.fixture
     def open_store(self) -> OpenStore:
-        """Gives a function that opens the database of this test; every call opens it again, with the same clock."""
+        """Return a function that opens the database of this test. Every call opens it again, with the same clock."""
         raise NotImplementedError(
             "override the fixture open_store: def open_store(self, tmp_path, clock): "
             'return lambda: MyStore(f"my://{tmp_path}/test.db", clock=clock)'
@@ -225,7 +288,7 @@ class Conformance:
 
     @pytest.fixture
     def other(self, open_store: OpenStore, store: Store) -> Iterator[Store]:
-        """The same database, opened by somebody else."""
+        """The same database, opened a second time."""
         other = open_store()
         yield other
         if other is not store:
@@ -233,7 +296,7 @@ class Conformance:
 
     @pytest.fixture(autouse=True)
     def nothing_disappears(self, store: Store) -> Iterator[None]:
-        """After every test: each batch has the documents that it expects."""
+        """After every test: check that each batch has the documents that it expects."""
         yield
         for pipeline in store.pipelines():
             for batch in store.batches(pipeline):
@@ -242,17 +305,17 @@ class Conformance:
                 assert sum(batch.at_step.values()) == batch.balance.open
 
     @pytest.fixture
-    def desk(self, store: Store, clock: ManualClock) -> Desk:
-        """A store with the pipeline `papers` and the worker ann."""
-        return Desk(store, clock)
+    def harness(self, store: Store, clock: ManualClock) -> StoreHarness:
+        """A harness with the pipeline `papers` and the worker ann."""
+        return StoreHarness(store, clock)
 
     @pytest.fixture
-    def gated(self, store: Store, clock: ManualClock) -> Desk:
-        """A store with the pipeline `reviews`: read, the gate review, file, the gate sign."""
-        return Desk(store, clock, REVIEWS)
+    def gated(self, store: Store, clock: ManualClock) -> StoreHarness:
+        """A harness with the pipeline `reviews`: read, the gate review, file, the gate sign."""
+        return StoreHarness(store, clock, REVIEWS)
 
     @pytest.fixture
-    def notes(self, desk: Desk) -> Callable[[], list[str]]:
-        """A table `notes` for effects to write into; gives what it holds."""
-        desk.sql("create table notes (text varchar(20) not null)")
-        return lambda: [row[0] for row in desk.sql("select text from notes order by text")]
+    def notes(self, harness: StoreHarness) -> Callable[[], list[str]]:
+        """Create a table `notes` for effects to write into. Return a function that reads its rows."""
+        harness.sql("create table notes (text varchar(20) not null)")
+        return lambda: [row[0] for row in harness.sql("select text from notes order by text")]

@@ -1,4 +1,4 @@
-"""Orphans are found by their last sign of life, and each is resolved once."""
+"""Orphans: documents whose worker is silent or stuck are found, and each is resolved once."""
 
 from __future__ import annotations
 
@@ -10,307 +10,329 @@ from msgspec.structs import replace
 from holdfast.core.model import Checkpoint, State
 from holdfast.core.moves import LOST
 from holdfast.core.orphans import GRACE, Orphan, Strategy
+from holdfast.core.reasons import FOR_REVIEW, ORPHAN_OVERDUE, ORPHAN_SILENT, ORPHAN_STUCK, WORKER_CRASHED, sentence
 from holdfast.stores.protocol import Store
-from holdfast.testing.conformance.base import LEASE, SECOND, Conformance, Desk
+from holdfast.testing.conformance.base import LEASE, SECOND, SEGFAULT, Conformance, StoreHarness
 
 INSTANT = timedelta(microseconds=1)
 MINUTE = timedelta(minutes=1)
 
 
-def _scan(desk: Desk, *, grace: timedelta = GRACE, **more: object) -> list[Orphan]:
-    return desk.store.orphans("papers", grace=grace, **more)  # type: ignore[arg-type]
+def _scan(harness: StoreHarness, *, grace: timedelta = GRACE, **more: object) -> list[Orphan]:
+    return harness.store.orphans("papers", grace=grace, **more)  # type: ignore[arg-type]
 
 
-def _found(desk: Desk, **more: object) -> list[str]:
-    return [orphan.standing.key for orphan in _scan(desk, **more)]  # type: ignore[arg-type]
+def _found(harness: StoreHarness, **more: object) -> list[str]:
+    return [orphan.document.key for orphan in _scan(harness, **more)]  # type: ignore[arg-type]
 
 
-def _resolve(desk: Desk, *orphans: Orphan, strategy: Strategy = "requeue") -> list[str]:
-    taken = desk.store.resolve_orphans(orphans, strategy=strategy, who="cat", reason="the night shift ended")
-    return [here.key for here in taken]
+def _resolve(harness: StoreHarness, *orphans: Orphan, strategy: Strategy = "requeue") -> list[str]:
+    taken = harness.store.resolve_orphans(orphans, strategy=strategy, who="cat", reason="the night shift ended")
+    return [status.key for status in taken]
 
 
-def _orphaned(desk: Desk, key: str = "a") -> Orphan:
-    """Submits a document and lets the worker that holds it fall silent for longer than the grace."""
-    desk.submit(key)
-    desk.claim_one(worker=desk.enlist("bob"))
-    desk.clock.advance(GRACE + INSTANT)
-    desk.store.beat(desk.worker)
-    (orphan,) = _scan(desk)
+def _orphaned(harness: StoreHarness, key: str = "a") -> Orphan:
+    """Submit a document, claim it, and move the clock past the grace without a heartbeat."""
+    harness.submit(key)
+    harness.claim_one(worker=harness.register_worker("bob"))
+    harness.clock.advance(GRACE + INSTANT)
+    harness.store.heartbeat(harness.worker)
+    (orphan,) = _scan(harness)
     return orphan
 
 
-class OrphanConformance(Conformance):
-    """What a scan finds."""
+class OrphansConformance(Conformance):
+    """Tests of orphans."""
 
-    def test_a_document_of_a_silent_worker_is_an_orphan_after_the_grace(self, desk: Desk) -> None:
-        desk.take_in()
-        began = desk.clock()
-        desk.clock.advance(GRACE)
-        assert _scan(desk) == []
-        desk.clock.advance(INSTANT)
-        (orphan,) = _scan(desk)
-        assert (orphan.standing, orphan.sign, orphan.since, orphan.alive) == (desk.standing(), "silent", began, False)
-        assert orphan.why == f"worker ann is silent since {began:%Y-%m-%d %H:%M:%S} UTC"
+    def test_a_document_of_a_silent_worker_is_an_orphan_after_the_grace(self, harness: StoreHarness) -> None:
+        harness.submit_and_claim()
+        began = harness.clock()
+        harness.clock.advance(GRACE)
+        assert _scan(harness) == []
+        harness.clock.advance(INSTANT)
+        (orphan,) = _scan(harness)
+        assert (orphan.document, orphan.sign, orphan.since, orphan.alive) == (
+            harness.document(),
+            "silent",
+            began,
+            False,
+        )
+        assert orphan.why == sentence(ORPHAN_SILENT, worker="ann", since=f"{began:%Y-%m-%d %H:%M:%S} UTC")
 
-    def test_a_document_that_died_in_its_first_step_is_found(self, desk: Desk) -> None:
-        desk.take_in()
-        desk.clock.advance(GRACE * 2)
-        assert [(orphan.standing.key, orphan.standing.checkpoint.moves) for orphan in _scan(desk)] == [("a", 0)]
+    def test_a_document_that_died_in_its_first_step_is_found(self, harness: StoreHarness) -> None:
+        harness.submit_and_claim()
+        harness.clock.advance(GRACE * 2)
+        assert [(orphan.document.key, orphan.document.checkpoint.moves) for orphan in _scan(harness)] == [("a", 0)]
 
-    def test_the_grace_of_a_silent_worker_counts_from_its_last_heartbeat(self, desk: Desk) -> None:
-        desk.take_in()
-        desk.clock.advance(MINUTE)
-        desk.store.beat(desk.worker)
-        beat = desk.clock()
-        desk.clock.advance(GRACE)
-        (orphan,) = _scan(desk)  # it has not moved for longer than the grace, and nobody lives who could
+    def test_the_grace_of_a_silent_worker_counts_from_its_last_heartbeat(self, harness: StoreHarness) -> None:
+        harness.submit_and_claim()
+        harness.clock.advance(MINUTE)
+        harness.store.heartbeat(harness.worker)
+        beat = harness.clock()
+        harness.clock.advance(GRACE)
+        (orphan,) = _scan(harness)  # its worker is silent, and it has not moved for longer than the grace
         assert (orphan.sign, orphan.since) == ("silent", beat)
-        assert _scan(desk, grace=GRACE + MINUTE) == []
+        assert _scan(harness, grace=GRACE + MINUTE) == []
 
-    def test_a_worker_within_its_lease_is_not_silent_however_short_the_grace(self, desk: Desk) -> None:
-        desk.take_in()
-        desk.clock.advance(LEASE)
-        assert [orphan.sign for orphan in _scan(desk, grace=SECOND)] == ["stuck"]
-        desk.clock.advance(INSTANT)
-        assert [orphan.sign for orphan in _scan(desk, grace=SECOND)] == ["silent"]
+    def test_a_worker_within_its_lease_is_not_silent_however_short_the_grace(self, harness: StoreHarness) -> None:
+        harness.submit_and_claim()
+        harness.clock.advance(LEASE)
+        assert [orphan.sign for orphan in _scan(harness, grace=SECOND)] == ["stuck"]
+        harness.clock.advance(INSTANT)
+        assert [orphan.sign for orphan in _scan(harness, grace=SECOND)] == ["silent"]
 
-    def test_a_document_of_a_worker_known_to_be_gone_is_an_orphan_within_the_lease(self, desk: Desk) -> None:
-        desk.take_in()
-        desk.clock.advance(SECOND * 2)
-        assert [orphan.sign for orphan in _scan(desk, grace=SECOND, gone=[desk.worker.id])] == ["silent"]
-        assert _scan(desk, gone=[desk.worker.id]) == []
+    def test_a_document_of_a_worker_known_to_be_gone_is_an_orphan_within_the_lease(self, harness: StoreHarness) -> None:
+        harness.submit_and_claim()
+        harness.clock.advance(SECOND * 2)
+        assert [orphan.sign for orphan in _scan(harness, grace=SECOND, gone=[harness.worker.id])] == ["silent"]
+        assert _scan(harness, gone=[harness.worker.id]) == []
 
-    def test_a_document_of_a_worker_that_was_given_up_is_an_orphan(self, desk: Desk, gated: Desk) -> None:
-        desk.take_in()
-        gated.reclaim(gone=[desk.worker.id])
-        desk.clock.advance(SECOND * 2)
-        assert [orphan.alive for orphan in _scan(desk, grace=SECOND)] == [False]
+    def test_a_document_of_a_worker_that_was_given_up_is_an_orphan(
+        self, harness: StoreHarness, gated: StoreHarness
+    ) -> None:
+        harness.submit_and_claim()
+        gated.reclaim(gone=[harness.worker.id])
+        harness.clock.advance(SECOND * 2)
+        assert [orphan.alive for orphan in _scan(harness, grace=SECOND)] == [False]
 
-    def test_an_overdue_document_of_a_living_worker_is_an_orphan(self, desk: Desk) -> None:
-        desk.submit("a")
-        desk.claim_one(timeouts={"extract": MINUTE})
-        deadline = desk.clock() + MINUTE
-        desk.clock.advance(MINUTE + GRACE + INSTANT)
-        desk.store.beat(desk.worker)
-        (orphan,) = _scan(desk)
+    def test_an_overdue_document_of_a_living_worker_is_an_orphan(self, harness: StoreHarness) -> None:
+        harness.submit("a")
+        harness.claim_one(timeouts={"extract": MINUTE})
+        deadline = harness.clock() + MINUTE
+        harness.clock.advance(MINUTE + GRACE + INSTANT)
+        harness.store.heartbeat(harness.worker)
+        (orphan,) = _scan(harness)
         assert (orphan.sign, orphan.since, orphan.alive) == ("overdue", deadline, True)
-        assert orphan.why == f"overdue at extract since {deadline:%Y-%m-%d %H:%M:%S} UTC"
+        assert orphan.why == sentence(ORPHAN_OVERDUE, step="extract", since=f"{deadline:%Y-%m-%d %H:%M:%S} UTC")
 
-    def test_a_document_without_progress_is_an_orphan_though_its_worker_lives(self, desk: Desk) -> None:
-        claim = desk.take_in()
-        desk.clock.advance(GRACE)
-        desk.keep(claim, "1")
-        moved = desk.clock()
-        desk.clock.advance(GRACE)
-        desk.store.beat(desk.worker)
-        assert _scan(desk) == []
-        desk.clock.advance(INSTANT)
-        (orphan,) = _scan(desk)
+    def test_a_document_without_progress_is_an_orphan_though_its_worker_lives(self, harness: StoreHarness) -> None:
+        claim = harness.submit_and_claim()
+        harness.clock.advance(GRACE)
+        harness.keep(claim, "1")
+        moved = harness.clock()
+        harness.clock.advance(GRACE)
+        harness.store.heartbeat(harness.worker)
+        assert _scan(harness) == []
+        harness.clock.advance(INSTANT)
+        (orphan,) = _scan(harness)
         assert (orphan.sign, orphan.since, orphan.alive) == ("stuck", moved, True)
-        assert orphan.why == "no progress at extract for 2 h 00 min"
+        assert orphan.why == sentence(ORPHAN_STUCK, step="extract", duration="2 h 00 min")
 
-    def test_a_claim_is_a_sign_of_life(self, desk: Desk) -> None:
-        desk.submit("a")
-        desk.clock.advance(GRACE * 2)
-        desk.store.beat(desk.worker)
-        desk.claim()
-        assert _scan(desk) == []
+    def test_a_claim_is_a_sign_of_life(self, harness: StoreHarness) -> None:
+        harness.submit("a")
+        harness.clock.advance(GRACE * 2)
+        harness.store.heartbeat(harness.worker)
+        harness.claim()
+        assert _scan(harness) == []
 
-    def test_only_running_documents_are_orphans(self, desk: Desk) -> None:
-        desk.submit(*"abcde")
-        a, b, c, d = desk.claim(limit=4)
-        desk.finish(a)
-        desk.bury(b)
-        desk.give_back(c, state="paused")
-        desk.store.cancel([d.document_id], who="cat", reason="no")
-        desk.clock.advance(GRACE * 2)
-        assert _scan(desk) == []
+    def test_only_running_documents_can_be_orphans(self, harness: StoreHarness) -> None:
+        harness.submit(*"abcde")
+        a, b, c, d = harness.claim(limit=4)
+        harness.finish(a)
+        harness.make_dead(b)
+        harness.release(c, state="paused")
+        harness.store.cancel([d.document_id], who="cat", reason="no")
+        harness.clock.advance(GRACE * 2)
+        assert _scan(harness) == []
 
-    def test_orphans_are_looked_for_in_a_pipeline_and_a_batch(self, desk: Desk, gated: Desk) -> None:
-        desk.submit("a", batch="march")
-        desk.submit("b", batch="april")
+    def test_orphans_are_searched_by_pipeline_and_batch(self, harness: StoreHarness, gated: StoreHarness) -> None:
+        harness.submit("a", batch="march")
+        harness.submit("b", batch="april")
         gated.submit("c")
-        desk.claim()
-        gated.claim(worker=desk.worker)
-        desk.clock.advance(GRACE * 2)
-        assert _found(desk) == ["a", "b"]
-        assert _found(desk, batch="april") == ["b"]
-        assert _found(desk, batch="may") == []
-        assert desk.store.orphans("nothing") == []
+        harness.claim()
+        gated.claim(worker=harness.worker)
+        harness.clock.advance(GRACE * 2)
+        assert _found(harness) == ["a", "b"]
+        assert _found(harness, batch="april") == ["b"]
+        assert _found(harness, batch="may") == []
+        assert harness.store.orphans("nothing") == []
 
-    def test_a_clock_that_jumps_back_makes_no_orphans(self, desk: Desk) -> None:
-        desk.submit("a")
-        desk.claim_one(timeouts={"extract": SECOND})
-        desk.clock.advance(-timedelta(days=365))
-        assert _scan(desk) == []
+    def test_a_clock_that_jumps_back_makes_no_orphans(self, harness: StoreHarness) -> None:
+        harness.submit("a")
+        harness.claim_one(timeouts={"extract": SECOND})
+        harness.clock.advance(-timedelta(days=365))
+        assert _scan(harness) == []
 
-    def test_looking_changes_nothing(self, desk: Desk) -> None:
-        orphan = _orphaned(desk)
-        assert _scan(desk) == [orphan]
-        assert desk.standing() == orphan.standing
-        assert desk.store.journal(orphan.standing.id) == []
+    def test_searching_for_orphans_changes_nothing(self, harness: StoreHarness) -> None:
+        orphan = _orphaned(harness)
+        assert _scan(harness) == [orphan]
+        assert harness.document() == orphan.document
+        assert harness.store.journal(orphan.document.id) == []
 
 
-class ResolveConformance(Conformance):
-    """What becomes of orphans."""
+class ResolveOrphansConformance(Conformance):
+    """Tests of resolve_orphans."""
 
     @pytest.mark.parametrize(
         ("strategy", "state"), [("requeue", "waiting"), ("fail", "dead"), ("review", "paused")], ids=str
     )
-    def test_a_strategy_says_what_becomes_of_an_orphan(self, desk: Desk, strategy: Strategy, state: State) -> None:
-        orphan = _orphaned(desk)
-        (here,) = desk.store.resolve_orphans([orphan], strategy=strategy, who="cat", reason="it burns")
-        assert here == desk.standing()
-        assert (here.state, here.holder, here.error) == (state, "", "WorkerGone")
-        was = orphan.standing.checkpoint
-        assert here.checkpoint == replace(was, moves=was.moves + (state == "paused"))
-        assert here.due_at == (here.submitted_at if state == "waiting" else None)
-        said = f"{orphan.why} (it burns)"
-        assert here.reason == (f"kept for review: {said}" if state == "paused" else said)
+    def test_a_strategy_decides_the_state_of_an_orphan(
+        self, harness: StoreHarness, strategy: Strategy, state: State
+    ) -> None:
+        orphan = _orphaned(harness)
+        (status,) = harness.store.resolve_orphans([orphan], strategy=strategy, who="cat", reason="it burns")
+        assert status == harness.document()
+        assert (status.state, status.holder, status.error) == (state, "", "WorkerGone")
+        was = orphan.document.checkpoint
+        assert status.checkpoint == replace(was, moves=was.moves + (state == "paused"))
+        assert status.due_at == (status.submitted_at if state == "waiting" else None)
+        why = f"{orphan.why} (it burns)"
+        assert status.reason == (sentence(FOR_REVIEW, why=why) if state == "paused" else why)
 
-    def test_a_resolved_orphan_is_one_line_in_the_journal(self, desk: Desk) -> None:
-        orphan = _orphaned(desk)
-        _resolve(desk, orphan, strategy="review")
-        (entry,) = desk.store.journal(orphan.standing.id)
-        assert (entry.verb, entry.who, entry.step, entry.at) == ("reclaim", "cat", "extract", desk.clock())
+    def test_a_resolved_orphan_is_one_line_in_the_journal(self, harness: StoreHarness) -> None:
+        orphan = _orphaned(harness)
+        _resolve(harness, orphan, strategy="review")
+        (entry,) = harness.store.journal(orphan.document.id)
+        assert (entry.verb, entry.who, entry.step, entry.at) == ("reclaim", "cat", "extract", harness.clock())
         assert entry.detail == {
             "from": "bob",
+            "host": "here",
             "was": "running",
             "state": "paused",
             "reason": "the night shift ended",
             "found": orphan.why,
+            "counts_as": "loss",
             "attempts": 0,
-            "crashes": 1,
+            "crashes": 0,
+            "losses": 1,
         }
 
-    def test_each_orphan_that_is_kept_for_review_is_a_parking_of_its_own(self, desk: Desk) -> None:
-        _resolve(desk, _orphaned(desk), strategy="review")
-        seen = {desk.standing().id: desk.standing().checkpoint.moves}
-        assert desk.store.resume(desk.plan, [*seen], at=seen, who="cat", reason="it was the machine")
-        desk.claim_one(worker=desk.enlist("dan"))
-        desk.clock.advance(GRACE + INSTANT)
-        _resolve(desk, *_scan(desk), strategy="review")
-        assert desk.store.resume(desk.plan, [*seen], at=seen, who="eve", reason="an old list") == []
-        assert desk.store.reject([*seen], at=seen, who="eve", reason="an old list") == []
-        assert desk.standing().state == "paused"
+    def test_each_review_of_an_orphan_has_its_own_parking_number(self, harness: StoreHarness) -> None:
+        _resolve(harness, _orphaned(harness), strategy="review")
+        seen = {harness.document().id: harness.document().checkpoint.moves}
+        assert harness.store.resume(harness.plan, [*seen], at=seen, who="cat", reason="it was the machine")
+        harness.claim_one(worker=harness.register_worker("dan"))
+        harness.clock.advance(GRACE + INSTANT)
+        _resolve(harness, *_scan(harness), strategy="review")
+        assert harness.store.resume(harness.plan, [*seen], at=seen, who="eve", reason="an old list") == []
+        assert harness.store.reject([*seen], at=seen, who="eve", reason="an old list") == []
+        assert harness.document().state == "paused"
 
-    def test_without_a_reason_the_finding_is_the_reason(self, desk: Desk) -> None:
-        orphan = _orphaned(desk)
-        desk.store.resolve_orphans([orphan], strategy="fail", who="cat", reason="")
-        assert desk.standing().reason == orphan.why
-        assert desk.store.journal(orphan.standing.id)[0].detail["reason"] == orphan.why
+    def test_without_a_reason_the_cause_of_the_orphan_is_the_reason(self, harness: StoreHarness) -> None:
+        orphan = _orphaned(harness)
+        harness.store.resolve_orphans([orphan], strategy="fail", who="cat", reason="")
+        assert harness.document().reason == orphan.why
+        assert harness.store.journal(orphan.document.id)[0].detail["reason"] == orphan.why
 
-    def test_an_orphan_goes_on_at_its_checkpoint(self, desk: Desk) -> None:
-        claim = desk.keep(desk.take_in(), "1", "2")
-        desk.clock.advance(GRACE * 2)
-        assert _resolve(desk, *_scan(desk)) == ["a"]
-        again = desk.claim_one(worker=desk.enlist("bob"))
+    def test_a_resolved_orphan_continues_at_its_checkpoint(self, harness: StoreHarness) -> None:
+        claim = harness.keep(harness.submit_and_claim(), "1", "2")
+        harness.clock.advance(GRACE * 2)
+        assert _resolve(harness, *_scan(harness)) == ["a"]
+        again = harness.claim_one(worker=harness.register_worker("bob"))
         assert again.checkpoint == Checkpoint(0, "extract", 2, 1)
-        assert desk.items(claim) == [("extract", 0, "1"), ("extract", 1, "2")]
+        assert harness.items(claim) == [("extract", 0, "1"), ("extract", 1, "2")]
 
-    def test_the_worker_that_lost_an_orphan_cannot_write(self, desk: Desk) -> None:
-        claim = desk.take_in()
-        desk.clock.advance(GRACE * 2)
-        _resolve(desk, *_scan(desk), strategy="review")
-        before = desk.standing()
-        assert desk.store.beat(desk.worker)
-        assert desk.commit(desk.forward(claim)) == [LOST]
-        assert not desk.give_back(claim)
-        assert not desk.store.rewind(desk.plan, claim, to="extract", who="bob", reason="why")
-        assert desk.standing() == before
+    def test_the_worker_that_lost_an_orphan_cannot_write(self, harness: StoreHarness) -> None:
+        claim = harness.submit_and_claim()
+        harness.clock.advance(GRACE * 2)
+        _resolve(harness, *_scan(harness), strategy="review")
+        before = harness.document()
+        assert harness.store.heartbeat(harness.worker)
+        assert harness.commit(harness.forward(claim)) == [LOST]
+        assert not harness.release(claim)
+        assert not harness.store.rewind(harness.plan, claim, to="extract", who="bob", reason="why")
+        assert harness.document() == before
 
-    def test_an_orphan_that_comes_back_to_its_old_worker_is_not_open_to_the_old_claim(self, desk: Desk) -> None:
-        stale = desk.take_in()
-        desk.clock.advance(GRACE * 2)
-        _resolve(desk, *_scan(desk))
-        fresh = desk.claim_one()
-        assert desk.commit(desk.forward(stale)) == [LOST]
-        desk.advance(fresh)
+    def test_the_old_claim_cannot_write_an_orphan_that_its_worker_claimed_again(self, harness: StoreHarness) -> None:
+        stale = harness.submit_and_claim()
+        harness.clock.advance(GRACE * 2)
+        _resolve(harness, *_scan(harness))
+        fresh = harness.claim_one()
+        assert harness.commit(harness.forward(stale)) == [LOST]
+        harness.advance(fresh)
 
-    def test_a_lost_worker_is_a_crash_and_a_stuck_step_an_attempt(self, desk: Desk) -> None:
-        desk.submit("a", "b")
-        desk.claim(limit=1)
-        desk.claim(limit=1, worker=desk.enlist("bob"))
-        desk.clock.advance(GRACE * 2)
-        desk.store.beat(desk.worker)
-        _resolve(desk, *_scan(desk))
-        counted = [(here.attempts, here.crashes, here.error) for here in map(desk.standing, "ab")]
+    def test_a_lost_worker_counts_as_a_loss_and_a_stuck_step_as_an_attempt(self, harness: StoreHarness) -> None:
+        harness.submit("a", "b")
+        harness.claim(limit=1)
+        harness.claim(limit=1, worker=harness.register_worker("bob"))
+        harness.clock.advance(GRACE * 2)
+        harness.store.heartbeat(harness.worker)
+        _resolve(harness, *_scan(harness))
+        counted = [(status.attempts, status.losses, status.error) for status in map(harness.document, "ab")]
         assert counted == [(1, 0, "NoProgress"), (0, 1, "WorkerGone")]
 
-    def test_an_orphan_is_resolved_once(self, desk: Desk, other: Store) -> None:
-        orphan = _orphaned(desk)
-        assert _resolve(desk, orphan, orphan) == ["a"]
+    def test_a_worker_that_crashed_counts_as_a_crash_in_a_scan_too(self, harness: StoreHarness) -> None:
+        orphan = _orphaned(harness)
+        deaths = {worker.id: SEGFAULT for worker, _, _ in harness.store.workers()}
+        (here,) = harness.store.resolve_orphans([orphan], strategy="requeue", who="cat", reason="", deaths=deaths)
+        assert (here.attempts, here.crashes, here.losses) == (0, 1, 0)
+        assert (here.code, here.error, here.reason) == (WORKER_CRASHED, "WorkerCrashed", orphan.why)
+
+    def test_an_orphan_is_resolved_once(self, harness: StoreHarness, other: Store) -> None:
+        orphan = _orphaned(harness)
+        assert _resolve(harness, orphan, orphan) == ["a"]
         assert other.resolve_orphans([orphan], strategy="fail", who="dan", reason="again") == []
-        assert desk.standing().state == "waiting"
-        assert [entry.verb for entry in desk.store.journal(orphan.standing.id)] == ["reclaim"]
+        assert harness.document().state == "waiting"
+        assert [entry.verb for entry in harness.store.journal(orphan.document.id)] == ["reclaim"]
 
-    def test_an_orphan_that_was_reclaimed_meanwhile_is_left_alone(self, desk: Desk) -> None:
-        orphan = _orphaned(desk)
-        desk.reclaim()
-        fresh = desk.claim_one()
-        assert _resolve(desk, orphan) == []
-        desk.advance(fresh)
+    def test_an_orphan_that_was_reclaimed_meanwhile_is_not_resolved(self, harness: StoreHarness) -> None:
+        orphan = _orphaned(harness)
+        harness.reclaim()
+        fresh = harness.claim_one()
+        assert _resolve(harness, orphan) == []
+        harness.advance(fresh)
 
-    def test_an_orphan_that_its_living_worker_gave_back_and_took_again_is_left_alone(self, desk: Desk) -> None:
-        claim = desk.take_in()
-        desk.clock.advance(GRACE * 2)
-        desk.store.beat(desk.worker)
-        (orphan,) = _scan(desk)
-        desk.give_back(claim)
-        again = desk.claim_one()
-        assert _resolve(desk, orphan) == []
-        desk.advance(again)
+    def test_an_orphan_that_its_live_worker_released_and_claimed_again_is_not_resolved(
+        self, harness: StoreHarness
+    ) -> None:
+        claim = harness.submit_and_claim()
+        harness.clock.advance(GRACE * 2)
+        harness.store.heartbeat(harness.worker)
+        (orphan,) = _scan(harness)
+        harness.release(claim)
+        again = harness.claim_one()
+        assert _resolve(harness, orphan) == []
+        harness.advance(again)
 
-    def test_an_orphan_that_moved_meanwhile_is_left_alone(self, desk: Desk) -> None:
-        claim = desk.take_in()
-        desk.clock.advance(GRACE * 2)
-        desk.store.beat(desk.worker)
-        (orphan,) = _scan(desk)
-        desk.keep(claim, "1")
-        assert _resolve(desk, orphan) == []
-        assert desk.standing().state == "running"
+    def test_an_orphan_that_moved_meanwhile_is_not_resolved(self, harness: StoreHarness) -> None:
+        claim = harness.submit_and_claim()
+        harness.clock.advance(GRACE * 2)
+        harness.store.heartbeat(harness.worker)
+        (orphan,) = _scan(harness)
+        harness.keep(claim, "1")
+        assert _resolve(harness, orphan) == []
+        assert harness.document().state == "running"
 
-    def test_an_orphan_whose_silent_worker_was_heard_again_is_left_alone(self, desk: Desk) -> None:
-        claim = desk.take_in()
-        desk.clock.advance(GRACE * 2)
-        (orphan,) = _scan(desk)
-        desk.store.beat(desk.worker)
-        assert _resolve(desk, orphan) == []
-        desk.advance(claim)
+    def test_an_orphan_whose_silent_worker_sent_a_heartbeat_is_not_resolved(self, harness: StoreHarness) -> None:
+        claim = harness.submit_and_claim()
+        harness.clock.advance(GRACE * 2)
+        (orphan,) = _scan(harness)
+        harness.store.heartbeat(harness.worker)
+        assert _resolve(harness, orphan) == []
+        harness.advance(claim)
 
-    def test_a_worker_that_is_heard_again_by_a_clock_that_jumped_back_is_heard(self, desk: Desk) -> None:
-        claim = desk.take_in()
-        desk.clock.advance(GRACE * 2)
-        (orphan,) = _scan(desk)
-        desk.clock.advance(-GRACE * 3)
-        desk.store.beat(desk.worker)
-        assert _resolve(desk, orphan) == []
-        desk.advance(claim)
+    def test_a_heartbeat_by_a_clock_that_jumped_back_counts(self, harness: StoreHarness) -> None:
+        claim = harness.submit_and_claim()
+        harness.clock.advance(GRACE * 2)
+        (orphan,) = _scan(harness)
+        harness.clock.advance(-GRACE * 3)
+        harness.store.heartbeat(harness.worker)
+        assert _resolve(harness, orphan) == []
+        harness.advance(claim)
 
-    def test_an_orphan_that_was_cancelled_meanwhile_stays_cancelled(self, desk: Desk) -> None:
-        orphan = _orphaned(desk)
-        desk.store.cancel([orphan.standing.id], who="dan", reason="no")
-        assert _resolve(desk, orphan) == []
-        assert desk.standing().state == "cancelled"
+    def test_an_orphan_that_was_cancelled_meanwhile_stays_cancelled(self, harness: StoreHarness) -> None:
+        orphan = _orphaned(harness)
+        harness.store.cancel([orphan.document.id], who="dan", reason="no")
+        assert _resolve(harness, orphan) == []
+        assert harness.document().state == "cancelled"
 
-    def test_of_many_orphans_those_that_still_are_ones_are_resolved(self, desk: Desk) -> None:
-        desk.submit(*"abc")
-        claims = desk.claim()
-        desk.clock.advance(GRACE * 2)
-        desk.store.beat(desk.worker)
-        orphans = _scan(desk)
-        desk.keep(claims[1], "1")
-        assert _resolve(desk, *reversed(orphans)) == ["a", "c"]
-        assert [desk.standing(key).state for key in "abc"] == ["waiting", "running", "waiting"]
+    def test_only_documents_that_are_still_orphans_are_resolved(self, harness: StoreHarness) -> None:
+        harness.submit(*"abc")
+        claims = harness.claim()
+        harness.clock.advance(GRACE * 2)
+        harness.store.heartbeat(harness.worker)
+        orphans = _scan(harness)
+        harness.keep(claims[1], "1")
+        assert _resolve(harness, *reversed(orphans)) == ["a", "c"]
+        assert [harness.document(key).state for key in "abc"] == ["waiting", "running", "waiting"]
 
-    def test_nothing_to_resolve_is_nothing_done(self, desk: Desk) -> None:
-        assert _resolve(desk) == []
+    def test_resolving_no_orphans_does_nothing(self, harness: StoreHarness) -> None:
+        assert _resolve(harness) == []
 
-    def test_a_resolved_orphan_leaves_the_limit_of_its_step(self, desk: Desk) -> None:
-        claim = desk.take_in()
-        assert desk.store.admit(desk.plan, "extract", [claim], limit=1) == [True]
-        desk.clock.advance(GRACE * 2)
-        _resolve(desk, *_scan(desk))
-        bob = desk.enlist("bob")
-        assert desk.store.admit(desk.plan, "extract", [desk.claim_one(worker=bob)], limit=1) == [True]
+    def test_a_resolved_orphan_leaves_the_limit_of_its_step(self, harness: StoreHarness) -> None:
+        claim = harness.submit_and_claim()
+        assert harness.store.admit(harness.plan, "extract", [claim], limit=1) == [True]
+        harness.clock.advance(GRACE * 2)
+        _resolve(harness, *_scan(harness))
+        bob = harness.register_worker("bob")
+        assert harness.store.admit(harness.plan, "extract", [harness.claim_one(worker=bob)], limit=1) == [True]

@@ -1,4 +1,4 @@
-"""Compares what is there after a killed run with what is there after an undisturbed one."""
+"""Compare the state after a killed and resumed run with the state after an undisturbed run."""
 
 from __future__ import annotations
 
@@ -8,37 +8,41 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from holdfast.testing.crash.report import Difference
-from holdfast.testing.crash.snapshot import Document, Snapshot, Table
+from holdfast.testing.crash.snapshot import DocumentSnapshot, Snapshot, TableSnapshot
 
-LONG = 160
-"""Values are told up to so many characters."""
+MAX_VALUE_LENGTH = 160
+"""Longest value that is shown in full, in characters."""
 
-EMPTY = Table([], [])
+EMPTY = TableSnapshot([], [])
 
 
 def differences(expected: Snapshot, found: Snapshot) -> list[Difference]:
-    """Gives all that is missing, too much, there twice or not the same. Tables first: they show the damage."""
-    return [*_of_tables(expected.tables, found.tables), *_of_documents(expected.documents, found.documents)]
+    """Return all differences. Tables come first, because they show the damage."""
+    return [
+        *_of_tables(expected.tables, found.tables),
+        *_of_documents(expected.documents, found.documents),
+        *_of_documents(expected.chained, found.chained),
+    ]
 
 
-def _of_tables(expected: Mapping[str, Table], found: Mapping[str, Table]) -> Iterator[Difference]:
+def _of_tables(expected: Mapping[str, TableSnapshot], found: Mapping[str, TableSnapshot]) -> Iterator[Difference]:
     for name in sorted(expected.keys() | found.keys()):
         yield from _of_table(name, expected.get(name, EMPTY), found.get(name, EMPTY))
 
 
-def _of_table(name: str, expected: Table, found: Table) -> Iterator[Difference]:
+def _of_table(name: str, expected: TableSnapshot, found: TableSnapshot) -> Iterator[Difference]:
     place, columns = f"table {name}", expected.columns or found.columns
     wanted, there = Counter(map(tuple, expected.rows)), Counter(map(tuple, found.rows))
     culprits = tuple(f"{name}.{column}" for column in _differing_columns(columns, expected.rows, found.rows))
     for row in sorted(wanted.keys() | there.keys()):
         more = there[row] - wanted[row]
-        told = _row(columns, row)
+        text = _row(columns, row)
         if more < 0:
-            yield Difference(place, "missing", told, _counts(wanted[row], there[row]), culprits)
+            yield Difference(place, "missing", text, _counts(wanted[row], there[row]), culprits)
         elif more and wanted[row]:
-            yield Difference(place, "twice", told, _counts(wanted[row], there[row]), culprits)
+            yield Difference(place, "twice", text, _counts(wanted[row], there[row]), culprits)
         elif more:
-            yield Difference(place, "extra", told, _counts(0, there[row]) if more > 1 else "", culprits)
+            yield Difference(place, "extra", text, _counts(0, there[row]) if more > 1 else "", culprits)
 
 
 def _differing_columns(columns: Sequence[str], *tables: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -56,25 +60,33 @@ def _row(columns: Sequence[str], row: Sequence[str]) -> str:
     return ", ".join(f"{column}={_short(value)}" for column, value in zip(columns, row, strict=True)) or "a row"
 
 
-def _of_documents(expected: Mapping[str, Document], found: Mapping[str, Document]) -> Iterator[Difference]:
+def _of_documents(
+    expected: Mapping[str, DocumentSnapshot], found: Mapping[str, DocumentSnapshot]
+) -> Iterator[Difference]:
     for key in sorted(expected.keys() | found.keys()):
         place = f"document {key!r}"
         if key not in found:
-            yield Difference(place, "missing", "the document itself")
+            yield Difference(place, "missing", "the document itself", culprits=_pipeline(expected[key]))
         elif key not in expected:
-            yield Difference(place, "extra", "the document itself")
+            yield Difference(place, "extra", "the document itself", culprits=_pipeline(found[key]))
         else:
             yield from _of_document(place, expected[key], found[key])
 
 
-def _of_document(place: str, expected: Document, found: Document) -> Iterator[Difference]:
-    if _standing(expected) != _standing(found):
-        yield Difference(place, "differs", _standing(found), f"undisturbed: {_standing(expected)}")
+def _of_document(place: str, expected: DocumentSnapshot, found: DocumentSnapshot) -> Iterator[Difference]:
+    if _status(expected) != _status(found):
+        note = f"undisturbed: {_status(expected)}"
+        yield Difference(place, "differs", _status(found), note, culprits=_pipeline(found))
     yield from _of_items(place, "item", expected.items, found.items)
     yield from _of_items(place, "set aside", expected.asides, found.asides)
 
 
-def _standing(document: Document) -> str:
+def _pipeline(document: DocumentSnapshot) -> tuple[str, ...]:
+    """Return what to ignore so that a document does not count: the pipeline that an effect submitted it to, if any."""
+    return (document.chained_to,) if document.chained_to else ()
+
+
+def _status(document: DocumentSnapshot) -> str:
     at = f" at step {document.step!r}" if document.step else ""
     return f"{document.state}{at}" + (f", {document.reason}" if document.reason else "")
 
@@ -82,15 +94,15 @@ def _standing(document: Document) -> str:
 def _of_items(place: str, what: str, expected: Mapping[str, str], found: Mapping[str, str]) -> Iterator[Difference]:
     for name in sorted(expected.keys() | found.keys(), key=_in_order):
         step, _, position = name.rpartition(" ")
-        told = f"{what} of step {step!r}" if position == "-1" else f"{what} {position} of step {step!r}"
+        item = f"{what} of step {step!r}" if position == "-1" else f"{what} {position} of step {step!r}"
         if name not in found:
-            yield Difference(place, "missing", f"{told}: {_short(expected[name])}", culprits=(step,))
+            yield Difference(place, "missing", f"{item}: {_short(expected[name])}", culprits=(step,))
         elif name not in expected:
-            yield Difference(place, "extra", f"{told}: {_short(found[name])}", culprits=(step,))
+            yield Difference(place, "extra", f"{item}: {_short(found[name])}", culprits=(step,))
         elif expected[name] != found[name]:
             culprits = tuple(_differing_fields(step, expected[name], found[name]))
             note = f"undisturbed: {_short(expected[name])}"
-            yield Difference(place, "differs", f"{told}: {_short(found[name])}", note, culprits)
+            yield Difference(place, "differs", f"{item}: {_short(found[name])}", note, culprits)
 
 
 def _in_order(name: str) -> tuple[str, int]:
@@ -111,4 +123,4 @@ def _differing_fields(step: str, *values: str) -> Iterator[str]:
 
 
 def _short(value: str) -> str:
-    return value if len(value) <= LONG else f"{value[:LONG]}… ({len(value)} characters)"
+    return value if len(value) <= MAX_VALUE_LENGTH else f"{value[:MAX_VALUE_LENGTH]}… ({len(value)} characters)"

@@ -1,4 +1,4 @@
-"""Fresh databases, one for every run, with the schema and the user's tables in them."""
+"""A new database for every run, with holdfast's tables and the user's."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from secrets import token_hex
 from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
+from holdfast.core.distribution import install_command
 from holdfast.core.errors import StoreError
 
 
 class Databases(Protocol):
-    """Makes databases, one after the other."""
+    """Creates one database after another."""
 
     def fresh(self) -> str:
-        """Makes a database in which nothing has run yet, and gives its URL. The one before is gone then."""
+        """Create a database in which nothing has run yet, and return its URL. The previous one is deleted."""
 
 
 @contextmanager
 def databases(store: str, folder: Path, *, prepare: Callable[[str], None]) -> Iterator[Databases]:
-    """Gives databases of the kind that is asked for: `sqlite`, or the URL of a PostgreSQL database."""
+    """Yield databases of a kind: `sqlite`, or the URL of a PostgreSQL database."""
     scheme = store.partition(":")[0]
     if scheme == "sqlite":
         yield SqliteFiles(folder, prepare)
@@ -39,7 +40,7 @@ def databases(store: str, folder: Path, *, prepare: Callable[[str], None]) -> It
 
 
 class SqliteFiles:
-    """Copies of one SQLite file that was prepared once."""
+    """Copies of one prepared SQLite file."""
 
     def __init__(self, folder: Path, prepare: Callable[[str], None]) -> None:
         self._run = folder / "run"
@@ -54,11 +55,11 @@ class SqliteFiles:
 
 
 def _url(path: Path) -> str:
-    return f"sqlite:///{quote(str(path))}?synchronous=normal"  # a kill loses no page that was written; power might
+    return f"sqlite:///{quote(str(path))}?synchronous=normal"  # a kill loses no page; a power cut might
 
 
 class PostgresDatabase:
-    """One database of our own, emptied and prepared again for every run: copying one takes longer."""
+    """One database that is emptied and prepared again for every run. To copy one would take longer."""
 
     def __init__(self, url: str, prepare: Callable[[str], None]) -> None:
         self._server = url
@@ -73,20 +74,20 @@ class PostgresDatabase:
         return self._url
 
     def drop(self) -> None:
-        """Takes the database away."""
+        """Drop the database."""
         self._run(self._server, f"drop database {self._name} with (force)")
 
     def _run(self, url: str, statement: Any) -> None:
         try:
             import psycopg
         except ModuleNotFoundError as error:
-            raise StoreError("PostgreSQL needs one more package: pip install 'holdfast[postgres]'") from error
+            raise StoreError(f"PostgreSQL needs one more package: {install_command('postgres')}") from error
         try:
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute(statement)
         except psycopg.Error as error:
             raise StoreError(
-                f"the crash test needs a database of its own, and it could not be made: {error}"
+                f"the crash test needs a database of its own, and it could not be created: {error}"
             ) from error
 
 

@@ -1,14 +1,16 @@
-"""One run of a pipeline on a fresh database: undisturbed, or killed at one point and then resumed."""
+"""One run of a pipeline on a new database: undisturbed, or killed at one point and then resumed.
+
+In some runs, documents are changed: an earlier version of each is submitted first, and the real one later.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
-from datetime import timedelta
 from pathlib import Path
 from time import monotonic
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -17,41 +19,46 @@ from msgspec.structs import replace
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import AnyStep
-from holdfast.engine.api import Submittable, drain, opened, submit
-from holdfast.engine.events import Claimed
+from holdfast.engine.api import Submittable, drain, new_document, opened, submit
+from holdfast.observe.events import Claimed
 from holdfast.stores.protocol import Store
-from holdfast.testing.crash.children import Outcome, in_child
+from holdfast.testing.crash.changes import earlier_versions, step_to_rewind_to
+from holdfast.testing.crash.child_process import ChildOutcome, run_in_child
 from holdfast.testing.crash.report import Point, RunFailed
-from holdfast.testing.crash.snapshot import Snapshot, take
-from holdfast.testing.crash.watched import Moment, Watched
+from holdfast.testing.crash.snapshot import Snapshot, take_snapshot
+from holdfast.testing.crash.watched_store import KillMoment, WatchedStore
 
 BATCH = "crashtest"
-PATIENCE = 60.0
-"""A run may take so many seconds, or twenty times as long as the first one, if that is more."""
+TIME_LIMIT_SECONDS = 60.0
+"""Time limit of a run in seconds, or twenty times the time of the first run if that is more."""
 
 STORE_VARIABLE = "HOLDFAST_STORE"
-"""The environment variable in which bodies that open the database by themselves find its URL."""
+"""The environment variable that has the URL, for bodies that open the database themselves."""
 
 Prepare = Callable[[Tx], object]
 
+Program = Literal["run", "run earlier versions", "run again"]
+"""What a process does: submit the documents and drain; the same with earlier versions of them; or submit the documents,
+drain, rewind all of them, and drain again."""
 
-class Ran(Struct, frozen=True):
-    """What a run that came to its end tells."""
+
+class CompletedRun(Struct, frozen=True):
+    """The result of a run that came to its end."""
 
     points: list[Point]
     snapshot: Snapshot
     waited: float | None
-    """Seconds until the first document was in hand; None when there was none left."""
+    """Seconds until the first claim; None if no document was left."""
 
 
-class Interrupted(Struct, frozen=True):
+class KilledRun(Struct, frozen=True):
     """A run that was killed."""
 
     point: Point
 
 
 class Trial:
-    """A pipeline, its documents, and how they are tried."""
+    """A pipeline with its documents, and how to run them."""
 
     def __init__(
         self,
@@ -62,16 +69,17 @@ class Trial:
         ignore: Collection[str],
         folder: Path,
     ) -> None:
-        self._pipeline = paced(pipeline)
-        self._documents = documents
+        self._pipeline = with_fixed_commits(pipeline)
+        self._documents = [new_document(document) for document in documents]
+        self._earlier = self._documents
         self._prepare = prepare
         self._ignore = ignore
-        self._last_words = folder / "last-words"
+        self._kill_record = folder / "killed-at"
         self._answer = folder / "answer"
-        self._patience = PATIENCE
+        self._time_limit = TIME_LIMIT_SECONDS
 
     def prepare(self, url: str) -> None:
-        """Makes the tables that a run needs: holdfast's, and the user's."""
+        """Create holdfast's tables and the user's."""
 
         def work() -> bytes:
             with opened(url) as store:
@@ -84,54 +92,105 @@ class Trial:
         if outcome.failure or outcome.killed:
             raise RunFailed(f"the database could not be prepared: {outcome.failure or 'the process was killed'}")
 
-    def undisturbed(self, url: str) -> Ran:
-        """Runs everything once."""
+    def undisturbed(self, url: str, program: Program = "run") -> CompletedRun:
+        """Run all documents once, without a kill."""
         began = monotonic()
-        ran = self._run(url, None)
-        if not isinstance(ran, Ran):
+        ran = self._run(url, None, program)
+        if not isinstance(ran, CompletedRun):
             raise RunFailed(f"the undisturbed run failed: {ran if isinstance(ran, str) else 'it was killed'}")
-        self._patience = max(PATIENCE, 20 * (monotonic() - began))
+        self._time_limit = max(TIME_LIMIT_SECONDS, 20 * (monotonic() - began))
         return ran
 
-    def killed(self, url: str, at: Moment) -> tuple[Point | None, Ran | str]:
-        """Runs until it is killed, and resumes. Tells where that was, and how it ended: well, or why it failed.
+    def run_earlier_versions(self, fresh: Callable[[], str], result: Snapshot) -> CompletedRun | None:
+        """Choose an earlier version of each document, and run them. Return None if no document can be changed.
 
-        With windows in parallel a run may have a commit less than another: then nobody was killed.
+        A pipeline may refuse a document with the payload of another one. Then only the fingerprints are changed.
         """
-        first = self._run(url, at)
-        if not isinstance(first, Interrupted):
-            return None, first
-        second = self._run(url, None)
-        return first.point, "it was killed again" if isinstance(second, Interrupted) else second
+        self._earlier = earlier_versions(self._documents, result)
+        if self._earlier == self._documents:
+            return None
+        ran = self._run(fresh(), None, "run earlier versions")
+        if isinstance(ran, CompletedRun) and _ends(ran.snapshot) == _ends(result):
+            return ran
+        real = {document.key: document.payload for document in self._documents}
+        self._earlier = [replace(document, payload=real[document.key]) for document in self._earlier]
+        return self.undisturbed(fresh(), "run earlier versions")
 
-    def _run(self, url: str, kill_at: Moment | None) -> Ran | Interrupted | str:
-        self._last_words.unlink(missing_ok=True)
-        outcome = self._child(lambda: msgspec.json.encode(self._work(url, kill_at)))
-        if outcome.killed and self._last_words.exists():
-            return Interrupted(msgspec.json.decode(self._last_words.read_bytes(), type=Point))
+    def killed(self, url: str, at: KillMoment) -> tuple[Point | None, CompletedRun | str]:
+        """Run until the kill, then resume. Return where the kill was, and the result or the reason of a failure.
+
+        With windows in parallel a run may have one commit less than another. Then nothing is killed, and the point
+        is None.
+        """
+        first = self._run(url, at, "run")
+        return self._resume(url, first, "run") if isinstance(first, KilledRun) else (None, first)
+
+    def changed(self, url: str, at: KillMoment) -> tuple[Point | None, CompletedRun | str]:
+        """Run earlier versions of the documents until the kill. Then submit the documents, and resume."""
+        first = self._run(url, at, "run earlier versions")
+        return (None, first) if isinstance(first, str) else self._resume(url, first, "run")
+
+    def redone(self, url: str, at: KillMoment | None) -> tuple[Point | None, CompletedRun | str]:
+        """Run earlier versions to the end. Then submit the documents, drain, rewind and drain, with a kill in it."""
+        first = self._run(url, None, "run earlier versions")
+        if not isinstance(first, CompletedRun):
+            return None, first if isinstance(first, str) else "it was killed"
+        second = self._run(url, at, "run again")
+        return self._resume(url, second, "run again") if isinstance(second, KilledRun) else (None, second)
+
+    def _resume(
+        self, url: str, first: CompletedRun | KilledRun, program: Program
+    ) -> tuple[Point | None, CompletedRun | str]:
+        second = self._run(url, None, program)
+        point = first.point if isinstance(first, KilledRun) else None
+        return point, "it was killed again" if isinstance(second, KilledRun) else second
+
+    def _run(self, url: str, kill_at: KillMoment | None, program: Program) -> CompletedRun | KilledRun | str:
+        self._kill_record.unlink(missing_ok=True)
+        outcome = self._child(lambda: msgspec.json.encode(self._work(url, kill_at, program)))
+        if outcome.killed and self._kill_record.exists():
+            return KilledRun(msgspec.json.decode(self._kill_record.read_bytes(), type=Point))
         if outcome.killed:
             return "something else killed the process; out of memory?"
-        return outcome.failure or msgspec.json.decode(outcome.answer, type=Ran)
+        return outcome.failure or msgspec.json.decode(outcome.answer, type=CompletedRun)
 
-    def _child(self, work: Callable[[], bytes]) -> Outcome:
+    def _child(self, work: Callable[[], bytes]) -> ChildOutcome:
         self._answer.unlink(missing_ok=True)
-        return in_child(work, answer=self._answer, patience=self._patience)
+        return run_in_child(work, answer=self._answer, time_limit=self._time_limit)
 
-    def _work(self, url: str, kill_at: Moment | None) -> Ran:
-        """What a program that uses holdfast does, the first time as well as the second."""
+    def _work(self, url: str, kill_at: KillMoment | None, program: Program) -> CompletedRun:
+        """Do what a program that uses holdfast does, the first time as well as after the kill."""
         os.environ[STORE_VARIABLE] = url
         with opened(url) as store:
-            watched = Watched(store, last_words=self._last_words, kill_at=kill_at)
-            began = _FirstClaim()
+            watched = WatchedStore(store, kill_record=self._kill_record, kill_at=kill_at)
+            began = _FirstClaimTimer()
             seen = cast("Store", watched)
-            submit(self._pipeline, seen, batch=BATCH, documents=self._documents)
+            documents = self._earlier if program == "run earlier versions" else self._documents
+            submit(self._pipeline, seen, batch=BATCH, documents=documents)
             began.since = monotonic()
             drain(self._pipeline, seen, threads=1, concurrency=1, listeners=(began,))
-            return Ran(watched.passed, take(store, self._pipeline.name, ignore=self._ignore), began.after)
+            if program == "run again":
+                self._rewind(seen)
+                drain(self._pipeline, seen, threads=1, concurrency=1)
+            return CompletedRun(
+                watched.passed, take_snapshot(store, self._pipeline.name, ignore=self._ignore), began.after
+            )
+
+    def _rewind(self, store: Store) -> None:
+        """Rewind the documents that were changed. Those that fail were not, and need not be tried again."""
+        changed = [new.key for new, old in zip(self._documents, self._earlier, strict=True) if new != old]
+        ids = [store.document(self._pipeline.name, BATCH, key).id for key in changed]
+        plan = store.declare(self._pipeline.shape())
+        to = step_to_rewind_to(self._pipeline)
+        store.rewind_to(plan, ids, to=to, who="crashtest", reason="a test of the pipeline")
 
 
-class _FirstClaim:
-    """Listens for the first claim of a worker."""
+def _ends(snapshot: Snapshot) -> dict[str, tuple[str, str]]:
+    return {key: (document.state, document.step) for key, document in snapshot.documents.items()}
+
+
+class _FirstClaimTimer:
+    """Measures the time until the first claim."""
 
     def __init__(self) -> None:
         self.since = monotonic()
@@ -142,20 +201,20 @@ class _FirstClaim:
             self.after = monotonic() - self.since
 
 
-def paced(pipeline: Pipeline) -> Pipeline:
-    """Gives the pipeline with streams that commit every item where they would commit by the clock.
+def with_fixed_commits(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline with streams that never commit by time: by number if they have one, else every item.
 
-    Else every run would have its own commit points.
+    Otherwise every run would have other commit points.
     """
-    steady = copy(pipeline)
-    steady.steps = [_paced(step) for step in pipeline.steps]
-    return steady
+    changed = copy(pipeline)
+    changed.steps = [_with_fixed_commits(step) for step in pipeline.steps]
+    return changed
 
 
-def _paced(step: AnyStep) -> AnyStep:
+def _with_fixed_commits(step: AnyStep) -> AnyStep:
     every = step.options.commit_every
-    if step.kind != "stream" or not (every is None or isinstance(every, timedelta)):
+    if step.kind != "stream" or isinstance(every, int):
         return step
-    steady = copy(step)
-    steady.options = replace(step.options, commit_every=1)
-    return steady
+    changed = copy(step)
+    changed.options = replace(step.options, commit_every=every[0] if isinstance(every, tuple) else 1)
+    return changed

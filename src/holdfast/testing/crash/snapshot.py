@@ -1,4 +1,4 @@
-"""What is there after a run: kept items, items set aside, and every row of the user's own tables."""
+"""The state after a run: items, items set aside, chained documents, and every row of the user's tables."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.codec import Kept
+from holdfast.core.codec import Kept, encode_json
 from holdfast.core.moves import Tx
 from holdfast.stores.protocol import Store
 
-EVERY = 2**31 - 1
+NO_LIMIT = 2**31 - 1
 
 
-class Document(Struct, frozen=True):
-    """What is kept of one document. Items are by step and position."""
+class DocumentSnapshot(Struct, frozen=True):
+    """What is kept of one document. Items are by step and position. `error` is the class of its last error.
+
+    `chained_to` is the pipeline of a document that an effect submitted there; empty for the documents under test.
+    """
 
     state: str
     step: str
     reason: str
     items: dict[str, str]
     asides: dict[str, str]
+    error: str = ""
+    chained_to: str = ""
 
 
-class Table(Struct, frozen=True):
+class TableSnapshot(Struct, frozen=True):
     """One table of the user: its columns, and its rows as text."""
 
     columns: list[str]
@@ -33,27 +38,47 @@ class Table(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """All that is compared."""
+    """Everything that is compared. `chained` has the documents of other pipelines, which effects submitted."""
 
-    documents: dict[str, Document]
-    tables: dict[str, Table]
+    documents: dict[str, DocumentSnapshot]
+    tables: dict[str, TableSnapshot]
+    chained: dict[str, DocumentSnapshot] = {}
 
 
-def take(store: Store, pipeline: str, *, ignore: Collection[str]) -> Snapshot:
-    """Reads everything, but for what is to be ignored: `table`, `table.column`, `step` or `step.field`."""
+def take_snapshot(store: Store, pipeline: str, *, ignore: Collection[str]) -> Snapshot:
+    """Read everything, without what is ignored: `table`, `table.column`, `step` or `step.field`."""
     documents = {
-        standing.key: Document(
-            standing.state,
-            standing.checkpoint.step or "",
-            standing.reason if standing.state == "dead" else "",
-            dict(_items(store, standing.id, ignore)),
-            {f"{step} {aside.position}": aside.error.kind for step, aside in store.asides(standing.id)},
+        status.key: DocumentSnapshot(
+            status.state,
+            status.checkpoint.step or "",
+            status.reason if status.state == "dead" else "",
+            dict(_items(store, status.id, ignore)),
+            {f"{step} {item.position}": item.error.kind for step, item in store.failed_items(status.id)},
+            status.error,
         )
-        for standing in store.standings(pipeline, limit=EVERY)
+        for status in store.documents(pipeline, limit=NO_LIMIT)
     }
+    chained: dict[str, DocumentSnapshot] = {}
+    for other in sorted({*store.pipelines()} - {pipeline, *ignore}):
+        chained |= _chained(store, other)
     with store.transaction() as tx:
         tables = {name: _table(tx, name, ignore) for name in _names(tx) if name not in ignore}
-    return Snapshot(documents, tables)
+    return Snapshot(documents, tables, chained)
+
+
+def _chained(store: Store, pipeline: str) -> dict[str, DocumentSnapshot]:
+    """Return the documents that effects submitted to another pipeline. Its own workers process them, not this test."""
+    return {
+        f"{status.key} of {pipeline}/{status.batch}": DocumentSnapshot(
+            status.state,
+            status.checkpoint.step or "",
+            f"generation {status.checkpoint.generation}, payload {encode_json(status.payload)}",
+            {},
+            {},
+            chained_to=pipeline,
+        )
+        for status in store.documents(pipeline, limit=NO_LIMIT)
+    }
 
 
 def _items(store: Store, document_id: int, ignore: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -92,7 +117,7 @@ select case when schemaname = 'public' then '' else quote_ident(schemaname) || '
  order by 1
 """
 
-# Numbers that the database gives out tell only in which order rows came, and a kill changes that order.
+# A generated number only says in which order rows were inserted, and a kill changes that order. So it is not compared.
 _SQLITE_NUMBERED = """
 select name
   from pragma_table_info('{table}')
@@ -117,16 +142,16 @@ def _names(tx: Tx) -> list[str]:
     return [row[0] for row in tx.execute(sql).fetchall()]
 
 
-def _table(tx: Tx, name: str, ignore: Collection[str]) -> Table:
+def _table(tx: Tx, name: str, ignore: Collection[str]) -> TableSnapshot:
     numbered = _SQLITE_NUMBERED if tx.dialect == "sqlite" else _POSTGRES_NUMBERED
     unseen = {row[0] for row in tx.execute(numbered.format(table=name.replace("'", "''"))).fetchall()}
-    unseen |= {one.removeprefix(f"{name}.") for one in ignore}
+    unseen |= {ignored.removeprefix(f"{name}.") for ignored in ignore}
     quoted = name if tx.dialect == "postgresql" else '"' + name.replace('"', '""') + '"'
     cursor = tx.execute(f"select * from {quoted}")  # noqa: S608 - the name is the database's own word for its table
     columns = [column[0] for column in cursor.description]
     seen = [place for place, column in enumerate(columns) if column not in unseen]
     rows = [[_shown(row[place]) for place in seen] for row in cursor.fetchall()]
-    return Table([columns[place] for place in seen], sorted(rows))
+    return TableSnapshot([columns[place] for place in seen], sorted(rows))
 
 
 def _shown(value: Any) -> str:

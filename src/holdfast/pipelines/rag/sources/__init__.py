@@ -1,30 +1,29 @@
-"""Where documents come from: folders, files, globs and URLs, looked through and fetched."""
+"""Sources of documents: list and fetch the files of folders, globs and URLs."""
 
-from holdfast.pipelines.rag.sources.fetch import FileGone, hash_of, local_copy
-from holdfast.pipelines.rag.sources.limits import Limits
-from holdfast.pipelines.rag.sources.listing import listing, those_it_is_about
+from holdfast.pipelines.rag.sources.fetch import FetchLimits, FileGone, hash_file, local_copy
+from holdfast.pipelines.rag.sources.listing import key_filter, list_files
 from holdfast.pipelines.rag.sources.source import (
-    Missed,
-    Seen,
+    SkippedPath,
     Source,
+    SourceFile,
     SourceRefused,
     Unreachable,
-    root_named,
-    source_of,
+    find_root,
+    parse_source,
 )
 
 __all__ = [
+    "FetchLimits",
     "FileGone",
-    "Limits",
-    "Missed",
-    "Seen",
+    "SkippedPath",
     "Source",
+    "SourceFile",
     "SourceRefused",
     "Unreachable",
-    "hash_of",
-    "listing",
+    "find_root",
+    "hash_file",
+    "key_filter",
+    "list_files",
     "local_copy",
-    "root_named",
-    "source_of",
-    "those_it_is_about",
+    "parse_source",
 ]

@@ -2,27 +2,27 @@
 --
 -- A pipeline has steps and, over time, plans (the shapes it had). Documents belong to a batch of a pipeline. A row of
 -- hf_document is a checkpoint: generation, step, cursor, and `moves`, the number of moves that led there. The step is
--- the one to run next; a document without one is done.
+-- the one to run next. A document without a step is done.
 --
--- A document is pinned to the plan under which what is behind it was done. One that was begun under a plan and went on
--- under another is pinned to a plan that has no declared_at: nobody declared it, it says what was really done.
+-- A document is pinned to the plan under which its work was done. If it began under one plan and went on under another,
+-- it is pinned to a plan without declared_at: nobody declared that plan; it describes what was really done.
 --
 -- A worker that claims a document becomes its worker_id and raises its fence. Every later write names the fence,
--- generation and moves it expects; a worker that lost the document matches no row. worked_by is the worker that had it
--- last, until it is begun anew; that worker may have been cleaned up since.
+-- generation and moves that it expects. A worker that lost the document matches no row. worked_by is the worker that
+-- had the document last, until it starts again. That worker may have been deleted since.
 --
--- What steps keep is in hf_item, by position; -1 is the value of a step that returned one thing rather than a list.
--- Neighbouring items that were kept together share a row: where items > 1, the value is a JSON list of so many.
--- Bytes are bytea, and big values are in hf_blob under their hash. JSON is `json`, not `jsonb`: it gives back the very
--- text that was kept (number forms, order of keys, \u0000), costs less to write, and ->> works for people all the same.
+-- What steps keep is in hf_item, by position. Position -1 is the value of a step that returned one value and not a
+-- list. Neighbouring items that were stored together share a row: where items > 1, the value is a JSON list of that
+-- many. Bytes are bytea, and large values are in hf_blob under their hash. JSON is `json`, not `jsonb`: it returns
+-- exactly the text that was stored (number forms, order of keys, \u0000), costs less to write, and ->> works on it too.
 -- Our own queries read it as ::text, because psycopg would decode a json column, and holdfast decodes by itself.
 --
--- hf_journal tells everything that is not plain progress, of documents and of batches. hf_manifest has the names of all
--- documents that a batch expects, so that one that is missing can be named. What is cleaned up is still counted, in
--- gone_done, gone_dead and gone_cancelled of its batch. The views hf_documents and hf_items are for people.
+-- hf_journal has every event that is not plain progress, of documents and of batches. hf_manifest has the keys of all
+-- documents that a batch expects, so that a missing one can be named. Deleted documents are still counted, in
+-- gone_done, gone_dead and gone_cancelled of their batch. The views hf_documents and hf_items are for people.
 --
--- What documents and items refer to by columns that claims and moves write (step_id, plan_id, worker_id, blob_hash) is
--- not declared as a foreign key: each would be looked up, and its row locked, for every document of every group.
+-- Columns that claims and moves write (step_id, plan_id, worker_id, blob_hash) are no foreign keys: PostgreSQL would
+-- look up and lock the other row for every document of every group.
 
 create table hf_pipeline (
   id bigint generated always as identity primary key,
@@ -84,8 +84,8 @@ create table hf_worker (
   gone_at timestamptz
 );
 
--- Keys are in the order of their bytes, so that they can be walked by the index, and are hashed alike everywhere.
--- Half of each page is left free, so that a move finds room beside the row it replaces and touches no index (HOT).
+-- Keys are in the order of their bytes, so that the index returns them in order, and their hash is the same everywhere.
+-- Half of each page is left free, so that a move finds room beside the row it replaces and changes no index (HOT).
 create table hf_document (
   id bigint generated always as identity primary key,
   pipeline_id bigint not null references hf_pipeline,
@@ -130,7 +130,7 @@ create table hf_document (
   check (reuses is null or reuses::text ~ '^{("[0-9]+": ?[0-9]+(, ?"[0-9]+": ?[0-9]+)*)?}$')
 ) with (fillfactor = 50);
 
--- What claiming, reclaiming and waking need. A move touches none of them.
+-- Indexes for claims, reclaims and wake-ups. A move changes none of them.
 create index hf_document_waiting on hf_document (pipeline_id, priority desc, due_at, id) where state = 'waiting';
 create index hf_document_suspect on hf_document (pipeline_id, due_at) where state = 'waiting' and crashes >= 2;
 create index hf_document_running on hf_document (worker_id) where state = 'running';
@@ -193,7 +193,7 @@ create table hf_journal (
 create index hf_journal_document on hf_journal (document_id, id) where document_id is not null;
 create index hf_journal_batch on hf_journal (batch_id, id) where batch_id is not null;
 
--- How long the bodies of a step took, over all documents that went through it: what an ETA is made of.
+-- How long the bodies of a step took, for all documents that went through it. The ETA is computed from it.
 create table hf_pace (
   step_id bigint primary key references hf_step,
   documents bigint not null check (documents >= 0),

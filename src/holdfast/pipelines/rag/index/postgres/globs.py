@@ -1,18 +1,21 @@
-"""Patterns of paths as SQLite's glob reads them, for PostgreSQL, which has none."""
+"""Translate patterns of paths: SQLite has GLOB, PostgreSQL needs a regular expression."""
 
 from __future__ import annotations
 
 import re
 
-NOTHING = "$."
-"""What no text fits."""
+NEVER = "$."
+"""A regular expression that no text matches."""
 _PART = re.compile(r"\*|\?|\[\^?\]?[^]]*\]|\[|[^*?[]+", re.DOTALL)
 
 
 def as_regex(pattern: str) -> str:
-    """Gives the regular expression of a pattern: * any characters, ? one, [abc] [a-z] [^a] one of some."""
+    """Return the regular expression of a pattern, as SQLite's GLOB reads it.
+
+    `*` stands for any characters, `?` for one character, `[abc]`, `[a-z]` and `[^a]` for one of several.
+    """
     parts = [_translated(part) for part in _PART.findall(pattern)]
-    return NOTHING if None in parts else f"^{''.join(part or '' for part in parts)}$"
+    return NEVER if None in parts else f"^{''.join(part or '' for part in parts)}$"
 
 
 def _translated(part: str) -> str | None:
@@ -22,23 +25,24 @@ def _translated(part: str) -> str | None:
         case "?", _:
             return "."
         case "[", 1:
-            return None  # it has no end
+            return None  # a bracket that is never closed matches nothing
         case "[", _:
-            return _one_of(part)
-    return re.sub(r"\W", _literally, part)
+            return _character_class(part)
+    return re.sub(r"\W", _escaped, part)
 
 
-def _one_of(part: str) -> str:
+def _character_class(part: str) -> str:
     negated, inside = ("^", part[2:-1]) if part[1] == "^" else ("", part[1:-1])
-    spans = re.findall(r"(.)-(.)|(.)", inside, re.DOTALL)
-    told = "".join(
-        f"{_literally(first)}-{_literally(last)}" if first else _literally(single)
-        for first, last, single in spans
+    ranges = re.findall(r"(.)-(.)|(.)", inside, re.DOTALL)
+    characters = "".join(
+        f"{_escaped(first)}-{_escaped(last)}" if first else _escaped(single)
+        for first, last, single in ranges
         if not first or first <= last
     )
-    return f"[{negated}{told}]" if told else NOTHING
+    return f"[{negated}{characters}]" if characters else NEVER
 
 
-def _literally(found: re.Match[str] | str) -> str:
-    """Gives a character by its number, which never means anything else."""
-    return "".join(f"\\U{ord(one):08x}" for one in (found if isinstance(found, str) else found.group()))
+def _escaped(found: re.Match[str] | str) -> str:
+    """Return characters by their code points, which have no other meaning in a regular expression."""
+    text = found if isinstance(found, str) else found.group()
+    return "".join(f"\\U{ord(character):08x}" for character in text)

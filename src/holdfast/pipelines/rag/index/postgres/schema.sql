@@ -1,9 +1,9 @@
--- The index of document search, beside the checkpoints and in one transaction with them.
+-- The index of document search. It is in the database of the checkpoints, and written in the same transactions.
 --
--- As in SQLite: a collection has documents; a document has versions, of which searches see one: `version`. The old version
--- is seen until the new one is complete. Vectors are remembered by the content that they stand for, in a table for each
--- model (rag_vector_N, N being the model's number), whose index can hold only vectors of one length.
--- Searches ask the database every time, so nothing has to tell them what changed.
+-- As in SQLite, a collection has documents, and a document has versions. Searches find one version of a document,
+-- `version`. The old version stays visible until the new one is complete. Vectors are saved by the hash of their content.
+-- Each model has a table of its own (rag_vector_N, where N is the id of the model), because an index on vectors needs
+-- vectors of one dimension. Searches read the database each time, so there is no cache to keep up to date.
 
 create table if not exists rag_model (
   id integer generated always as identity primary key,
@@ -15,7 +15,7 @@ create table if not exists rag_collection (
   id integer generated always as identity primary key,
   name text not null unique,
   settings jsonb not null,
-  searched text,  -- the embedder whose vectors are searched while those of another are being made; else null
+  searched text,                        -- the settings that searches use until the vectors of the new settings exist
   created_at timestamptz not null default now()
 );
 
@@ -27,9 +27,9 @@ create table if not exists rag_document (
   kind text not null default '',
   title text not null default '',
   metadata jsonb not null default '{}',
-  coming jsonb,                         -- kind, title and metadata of the version that is being made, and its number
-  version bigint,                       -- what searches see; null: nothing
-  chunked bigint,                       -- the latest version that is complete in words
+  coming jsonb,                         -- kind, title, metadata and number of the version that is being added
+  version bigint,                       -- the version that searches find, null: none
+  chunked bigint,                       -- the latest version whose chunks are all here
   unique (collection_id, source, key)
 );
 
@@ -49,6 +49,15 @@ create table if not exists rag_chunk (
 create index if not exists rag_chunk_hash on rag_chunk (hash);
 create index if not exists rag_chunk_words on rag_chunk using gin (words);
 
+-- The metadata of pages. Pages without metadata have no row.
+create table if not exists rag_page (
+  document_id bigint not null,
+  version bigint not null,
+  page integer not null,
+  metadata jsonb not null,
+  primary key (document_id, version, page)
+);
+
 create table if not exists rag_meaning (
   document_id bigint not null,
   model_id integer not null,
@@ -56,18 +65,18 @@ create table if not exists rag_meaning (
   primary key (document_id, model_id)
 );
 
--- Where vectors are that are searched elsewhere: a space for each collection, place and model. It is known here before it is
--- made there, and until it is gone there.
+-- Vector spaces in an external vector store: one for each collection, place and model. The record exists before the space
+-- is created, and until it is deleted.
 create table if not exists rag_space (
   id integer generated always as identity primary key,
-  collection text,                      -- null: nobody's any more, and to be dropped
-  place text not null,                  -- as the settings of the collection say it
+  collection text,                      -- null: abandoned, the space can be deleted
+  place text not null,                  -- as the settings of the collection name it
   model text not null,
-  name text not null unique,            -- what it is called there, which nothing else ever was
+  name text not null unique,            -- its name in the vector store, never used again
   unique (collection, place, model)
 );
 
--- The versions of documents that are in a space. Those that are seen no more are swept away.
+-- The versions of documents that are in a vector space.
 create table if not exists rag_published (
   space_id integer not null,
   document_id bigint not null,
@@ -75,8 +84,8 @@ create table if not exists rag_published (
   primary key (space_id, document_id, version)
 );
 
--- The files of each source, as they were when they were last looked at. One that is gone has no hash; `times` counts how
--- often it went, so that the same content that comes back is a new document and not one that is known.
+-- The files of each source, as they were at the last scan. A deleted file has no hash. `times` counts how often it was
+-- deleted, so that the same content is a new document if it comes back.
 create table if not exists rag_file (
   collection text not null,
   source text not null,

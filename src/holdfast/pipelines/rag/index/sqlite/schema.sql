@@ -1,15 +1,15 @@
--- The index of document search, beside the checkpoints and in one transaction with them.
+-- The index of document search. It is in the database of the checkpoints, and written in the same transactions.
 --
--- A collection has documents; a document has versions, of which searches see one: `version`. A version is the generation
--- in which the document was chunked. Its chunks can be found by their words once it is the one that is seen, and by their
--- meaning once `rag_meaning` names it for the collection's model. The old version is seen until the new one is complete.
--- Vectors are remembered by the content that they stand for, so what did not change is not embedded again.
+-- A collection has documents, and a document has versions. A version is the generation in which the document was chunked.
+-- Searches find one version of a document, `version`: by keyword at once, and by vector if `rag_meaning` names it for the
+-- model of the collection. The old version stays visible until the new one is complete.
+-- Vectors are saved by the hash of their content, so unchanged content is not embedded again.
 
 create table if not exists rag_collection (
   id integer primary key,
   name text not null unique,
   settings text not null,
-  searched text,  -- the embedder whose vectors are searched while those of another are being made; else null
+  searched text,                        -- the settings that searches use until the vectors of the new settings exist
   created_at integer not null default (unixepoch())
 );
 
@@ -23,14 +23,14 @@ create table if not exists rag_document (
   id integer primary key,
   collection_id integer not null references rag_collection (id),
   source text not null,
-  key text,                             -- null: it was forgotten
+  key text,                             -- null: the document was deleted
   kind text not null default '',
   title text not null default '',
   metadata text not null default '{}',
-  coming text,                          -- kind, title and metadata of the version that is being made, and its number
-  version integer,                      -- what searches see; null: nothing
-  chunked integer,                      -- the latest version that is complete in words
-  changed integer not null,             -- grows with every change that searches have to learn
+  coming text,                          -- kind, title, metadata and number of the version that is being added
+  version integer,                      -- the version that searches find, null: none
+  chunked integer,                      -- the latest version whose chunks are all here
+  changed integer not null,             -- grows with every change that caches of vectors have to read
   unique (collection_id, source, key)
 );
 create index if not exists rag_document_changed on rag_document (changed);
@@ -47,15 +47,24 @@ create table if not exists rag_chunk (
   unique (document_id, version, position)
 );
 
--- The text of chunks, by the number of the chunk.
+-- The metadata of pages. Pages without metadata have no row.
+create table if not exists rag_page (
+  document_id integer not null,
+  version integer not null,
+  page integer not null,
+  metadata text not null,
+  primary key (document_id, version, page)
+) without rowid;
+
+-- The text of chunks. The rowid is the id of the chunk.
 create virtual table if not exists rag_words using fts5 (text, title, tokenize = 'porter unicode61 remove_diacritics 2');
 
--- What is added is merged less often than by default, so that the millionth chunk costs what the first did.
+-- New text is merged less often than by default, so that the millionth chunk costs as much as the first.
 insert into rag_words (rag_words, rank)
 select 'automerge', 16
  where not exists (select 1 from rag_words_config where k = 'automerge');
 
--- How often a word occurs, for questions that begin with the rarest.
+-- The number of chunks that have a word. Searches select chunks by the rarest words.
 create virtual table if not exists rag_word using fts5vocab (rag_words, row);
 
 create table if not exists rag_vector (
@@ -73,18 +82,18 @@ create table if not exists rag_meaning (
   primary key (document_id, model_id)
 ) without rowid;
 
--- Where vectors are that are searched elsewhere: a space for each collection, place and model. It is known here before it is
--- made there, and until it is gone there.
+-- Vector spaces in an external vector store: one for each collection, place and model. The record exists before the space
+-- is created, and until it is deleted.
 create table if not exists rag_space (
   id integer primary key,
-  collection text,                      -- null: nobody's any more, and to be dropped
-  place text not null,                  -- as the settings of the collection say it
+  collection text,                      -- null: abandoned, the space can be deleted
+  place text not null,                  -- as the settings of the collection name it
   model text not null,
-  name text not null unique,            -- what it is called there, which nothing else ever was
+  name text not null unique,            -- its name in the vector store, never used again
   unique (collection, place, model)
 );
 
--- The versions of documents that are in a space. Those that are seen no more are swept away.
+-- The versions of documents that are in a vector space.
 create table if not exists rag_published (
   space_id integer not null,
   document_id integer not null,
@@ -92,8 +101,8 @@ create table if not exists rag_published (
   primary key (space_id, document_id, version)
 ) without rowid;
 
--- The files of each source, as they were when they were last looked at. One that is gone has no hash; `times` counts how
--- often it went, so that the same content that comes back is a new document and not one that is known.
+-- The files of each source, as they were at the last scan. A deleted file has no hash. `times` counts how often it was
+-- deleted, so that the same content is a new document if it comes back.
 create table if not exists rag_file (
   collection text not null,
   source text not null,

@@ -1,4 +1,4 @@
--- The forms under which full text keeps words, each word's own.
+-- Return the lexemes of words, each with the position of its word.
 select n.place, l.lexeme
-  from unnest(%(words)s::text[]) with ordinality as n (word, place),
+  from unnest(:words::text[]) with ordinality as n (word, place),
        unnest(to_tsvector('english', n.word)) l

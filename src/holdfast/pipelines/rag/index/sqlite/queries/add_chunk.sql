@@ -1,4 +1,4 @@
--- A chunk of a version that is being made.
+-- Add chunks to a version.
 insert or fail into rag_chunk (id, document_id, version, position, page, start, stop, hash)
 values
 /* rows */ (?, ?, ?, ?, ?, ?, ?, ?)

@@ -1,4 +1,4 @@
--- The number of a document, the last number of a chunk that is taken, and the position at which a version goes on.
+-- Return the id of a document, the highest chunk id in use, and the position of the next chunk of a version.
 select d.id,
        max(
          (select coalesce(max(id), 0) from rag_chunk),

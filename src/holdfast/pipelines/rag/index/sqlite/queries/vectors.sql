@@ -1,4 +1,4 @@
--- The vectors of chunks.
+-- Read the vectors of chunks.
 select c.id, v.vector
   from rag_chunk c
   join rag_vector v on v.model_id = :model_id and v.hash = c.hash

@@ -1,0 +1,293 @@
+"""`holdfast collection`: create, configure, list, show and delete collections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from msgspec.structs import asdict, replace
+
+from holdfast.cli.context import CliContext, CliError
+from holdfast.cli.options import common_options, option_group, yes_option
+from holdfast.cli.output import print_json, print_line, styled
+from holdfast.cli.selection import find_collection, list_collections
+from holdfast.cli.store_access import open_existing_store, open_persistent_store
+from holdfast.core.formatting import format_count, format_table, one_line, printable
+from holdfast.pipelines.rag.collections.garbage import collect_garbage
+from holdfast.pipelines.rag.collections.library import Library
+from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings
+from holdfast.pipelines.rag.collections.status import read_counters, read_status
+from holdfast.pipelines.rag.embed import check_spec
+from holdfast.pipelines.rag.embed.rate_limiter import RateLimit
+from holdfast.pipelines.rag.index.registry import STORE
+from holdfast.pipelines.rag.search.service import searched_vectors, summarise_collection
+
+
+@click.group()
+@common_options
+def collection() -> None:
+    """Manage collections: documents that are searched together."""
+
+
+DEFAULTS = CollectionSettings()
+DEFAULT_TOKENS = DEFAULTS.splitting.with_changes(how="tokens")
+
+settings_options = option_group(
+    click.option(
+        "--size",
+        type=click.IntRange(1),
+        help="Size of a chunk in characters, or in tokens with --split tokens. "
+        f"[default: {DEFAULTS.splitting.size}; {DEFAULT_TOKENS.size} tokens]",
+    ),
+    click.option(
+        "--overlap",
+        type=click.IntRange(0),
+        help="How much neighbouring chunks share. "
+        f"[default: {DEFAULTS.splitting.overlap}; {DEFAULT_TOKENS.overlap} tokens]",
+    ),
+    click.option(
+        "--split",
+        "how",
+        type=click.Choice(["recursive", "tokens", "markdown"]),
+        help=f"How text is split into chunks. [default: {DEFAULTS.splitting.how}]",
+    ),
+    click.option(
+        "--embedder",
+        help="Embedding model: granite, openai:MODEL, azure:DEPLOYMENT or ollama:MODEL. "
+        f"[default: {DEFAULTS.embedder}]",
+    ),
+    click.option(
+        "--requests",
+        type=click.FloatRange(0, min_open=True),
+        help="Maximum number of requests per minute to the embedding service.",
+    ),
+    click.option(
+        "--tokens",
+        type=click.FloatRange(0, min_open=True),
+        help="Maximum number of tokens per minute to the embedding service.",
+    ),
+    click.option(
+        "--index",
+        help="Where vectors are kept and searched: store, qdrant:FOLDER or qdrant:http://HOST:6333. "
+        f"[default: {DEFAULTS.index}]",
+    ),
+    click.option(
+        "--reader",
+        type=click.Choice(["local", "azure"]),
+        help=f"What extracts text: this machine, or Azure Document Intelligence. [default: {DEFAULTS.reader}]",
+    ),
+    click.option(
+        "--at-once",
+        type=click.IntRange(1),
+        help="Maximum number of documents that the reading service gets at the same time. "
+        f"[default: {DEFAULTS.at_once}]",
+    ),
+    click.option(
+        "--pages-per-commit",
+        type=click.IntRange(1),
+        help=f"Commit after this many pages. A crash re-reads at most as many. [default: {DEFAULTS.pages_per_commit}]",
+    ),
+)
+
+
+@collection.command()
+@click.argument("name")
+@settings_options
+@common_options
+@click.pass_obj
+def create(cli: CliContext, /, *, name: str, **given: Any) -> None:
+    """Create a collection. `holdfast ingest` creates one too, with the default settings."""
+    with open_persistent_store(cli) as store:
+        if name in [known.name for known in list_collections(store)]:
+            raise CliError(f"the collection {name!r} exists already; change it with `holdfast collection configure`")
+        created = Library(store, name, settings=_with_changes(CollectionSettings(), given)).collection
+    if cli.json:
+        print_json(_as_json(created))
+    else:
+        print_line(f"Created collection {name}: {_format_settings(created.settings)}")
+
+
+@collection.command()
+@click.argument("name")
+@settings_options
+@common_options
+@click.pass_obj
+def configure(cli: CliContext, /, *, name: str, **given: Any) -> None:
+    """Change the settings of a collection. The next `holdfast ingest` redoes what they affect.
+
+    Until that is finished, searches use the old chunks and vectors.
+    """
+    with open_existing_store(cli, created_by="ingest") as store:
+        known = find_collection(store, name)
+        changed = Library(store, name, settings=_with_changes(known.settings, given)).collection
+        documents = read_status(store, name).documents
+    if cli.json:
+        print_json(_as_json(changed))
+        return
+    print_line(f"Collection {name}: {_format_settings(changed.settings)}")
+    if documents:
+        _print_pending_switch(changed)
+
+
+@collection.command("list")
+@common_options
+@click.pass_obj
+def list_(cli: CliContext, /) -> None:
+    """List the collections, with the number of documents of each."""
+    with open_existing_store(cli, created_by="ingest") as store:
+        rows = [(known, read_status(store, known.name)) for known in list_collections(store)]
+    if cli.json:
+        print_json([summarise_collection(*row) for row in rows])
+        return
+    if not rows:
+        print_line("There are no collections yet; `holdfast ingest FOLDER` creates one.")
+        return
+    cells = [
+        (known.name, format_count(status.documents, "document"), _format_settings(known.settings))
+        for known, status in rows
+    ]
+    for line in format_table(cells, right=[1]):
+        print_line(line)
+
+
+@collection.command()
+@click.argument("name")
+@common_options
+@click.pass_obj
+def show(cli: CliContext, /, *, name: str) -> None:
+    """Show a collection: its settings, documents by state, sources, and counts of pages and chunks."""
+    with open_existing_store(cli, created_by="ingest") as store:
+        known = find_collection(store, name)
+        status = read_status(store, name)
+        counters = read_counters(store, name)
+    if cli.json:
+        print_json(summarise_collection(known, status, counters))
+        return
+    print_line(f"{styled(name, bold=True)}: {_format_settings(known.settings)}")
+    if status.documents:
+        _print_pending_switch(known)
+    for state, number in status.states.items():
+        failed = f"  ({_format_phases(status.failed_phases)})" if state == "FAILED" else ""
+        print_line(f"  {state:<11} {number:,}{failed}")
+    for step, reason in status.paused_steps.items():
+        print_line(f"  {step} is paused for all documents: {one_line(reason)}; more: holdfast status {name}", fg="red")
+    if counters.pages_extracted:
+        pages, chunks = format_count(counters.pages_extracted, "page"), format_count(counters.chunks_created, "chunk")
+        vectors = f"{counters.chunks_embedded:,} embedded, {counters.chunks_indexed:,} indexed"
+        print_line(f"  {pages} extracted, {chunks} created, {vectors}")
+    if counters.retry_count:
+        print_line(f"  {format_count(counters.retry_count, 'retry', 'retries')} of documents")
+    for source, number in status.sources.items():
+        print_line(f"  {format_count(number, 'document')} of {printable(source)}")
+
+
+@collection.command()
+@click.argument("name")
+@yes_option
+@common_options
+@click.pass_obj
+def delete(cli: CliContext, /, *, name: str, yes: bool) -> None:
+    """Delete a collection with all its documents from the store. The files themselves stay."""
+    with open_existing_store(cli, created_by="ingest") as store:
+        find_collection(store, name)
+        documents = format_count(read_status(store, name).documents, "document")
+        if not yes:
+            click.confirm(f"Delete {name} with {documents}?", abort=True, err=True)
+        Library(store, name).delete()
+    print_line("{}" if cli.json else f"Deleted collection {name}.")
+
+
+@collection.command()
+@click.argument("name")
+@click.argument("source")
+@click.option("--document", metavar="KEY", help="Remove only this document, and the attachments of a message.")
+@yes_option
+@common_options
+@click.pass_obj
+def forget(cli: CliContext, /, *, name: str, source: str, document: str | None, yes: bool) -> None:
+    """Remove all documents of SOURCE from a collection, or one of them.
+
+    Use it for a folder that no longer exists, or for a wrong URL. SOURCE is written as `holdfast collection show` shows
+    it, or as it was ingested. The files themselves stay. If they
+    are ingested again, they are new documents.
+    """
+    with open_existing_store(cli, created_by="ingest") as store:
+        find_collection(store, name)
+        library = Library(store, name)
+        root = library.find_source_root(source)
+        if not yes:
+            documents = format_count(read_status(store, name).sources.get(root, 0), "document")
+            what = printable(document) if document else documents
+            click.confirm(f"Remove {what} of {printable(root)} from {name}?", abort=True, err=True)
+        removed = library.forget(root, document=document)
+    if cli.json:
+        print_json({"source": root, "documents": removed})
+        return
+    print_line(f"Removed {format_count(removed, 'document')} of {printable(root)} from the collection {name}.")
+
+
+@collection.command()
+@common_options
+@click.pass_obj
+def tidy(cli: CliContext, /) -> None:
+    """Delete data that no collection needs, and repair the points in Qdrant. Other commands can run at the same time.
+
+    Vectors are stored by the content of their chunks, so that a file that is moved or restored is not embedded again.
+    This command deletes the vectors of content that no document has. Run it if deleted files will not come back.
+    """
+    with open_existing_store(cli) as store:
+        done = collect_garbage(store)
+    if cli.json:
+        print_json(done)
+        return
+    removed = f"{format_count(done.vectors, 'unused vector')} and {format_count(done.documents, 'unused document')}"
+    repaired = f"; repaired the points of {format_count(done.swept, 'document')} in Qdrant" if done.swept else ""
+    print_line(f"Removed {removed}{repaired}.")
+    for problem in done.left:
+        print_line(f"Not done; run the command again later: {problem}")
+
+
+def _with_changes(settings: CollectionSettings, given: dict[str, Any]) -> CollectionSettings:
+    """Return the settings with the options that were given."""
+    changes = {name: value for name, value in given.items() if value is not None}
+    split = {name: changes.pop(name) for name in ("size", "overlap", "how") if name in changes}
+    rate = {name: changes.pop(name) for name in ("requests", "tokens") if name in changes}
+    changes["rate"] = RateLimit(**asdict(settings.rate) | rate)
+    try:
+        if "embedder" in changes:
+            check_spec(changes["embedder"])
+        return replace(settings, **changes, splitting=settings.splitting.with_changes(**split))
+    except ValueError as error:
+        raise CliError(str(error)) from error
+
+
+def _format_settings(settings: CollectionSettings) -> str:
+    split = settings.splitting
+    unit = "tokens" if split.how == "tokens" else "characters"
+    reader = settings.reader if settings.reader == "local" else f"{settings.reader}, {settings.at_once} at once"
+    index = f"; vectors in {settings.index}" if settings.index != STORE else ""
+    chunks = f"{split.how} chunks of {split.size:,} {unit}, {split.overlap:,} shared"
+    pages = f", {settings.pages_per_commit:,} pages per commit" if settings.pages_per_commit > 1 else ""
+    return f"{chunks}; {settings.embedder}; {reader}{pages}{index}"
+
+
+def _format_phases(phases: Mapping[str, int]) -> str:
+    """Return in which phases documents failed."""
+    return ", ".join(f"{number:,} {phase}" for phase, number in phases.items())
+
+
+def _print_pending_switch(collection: Collection) -> None:
+    """Print what is searched if the new settings are not in use yet."""
+    old, new = collection.searched, collection.settings
+    if old is None:
+        return
+    if old.embedder != new.embedder:
+        print_line(f"  searches use {old.embedder} until `holdfast ingest` has made all new vectors")
+    else:
+        print_line(f"  searches use {old.index} until `holdfast ingest` has copied all vectors to {new.index}")
+
+
+def _as_json(collection: Collection) -> dict[str, Any]:
+    settings = asdict(collection.settings)
+    return {"name": collection.name, "settings": settings, "searched": searched_vectors(collection)}

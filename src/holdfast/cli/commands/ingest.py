@@ -1,0 +1,128 @@
+"""`holdfast ingest`: make documents searchable."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from holdfast.cli.context import CliContext
+from holdfast.cli.interrupt import resumable
+from holdfast.cli.observe_options import observe_options
+from holdfast.cli.options import (
+    collection_option,
+    common_options,
+    metadata_option,
+    processes_option,
+    source_options,
+    worker_options,
+)
+from holdfast.cli.pipeline_loader import LoadedPipeline
+from holdfast.cli.run_loop import add_resume_hint, print_summary_and_exit, run_worker
+from holdfast.cli.store_access import open_persistent_store
+from holdfast.cli.ui.ingest_output import (
+    NO_DOCUMENTS_HINT,
+    NO_SOURCES_HINT,
+    collection_counts,
+    ingest_source,
+    require_sources,
+    source_args,
+)
+from holdfast.cli.ui.progress import Progress, show_progress
+from holdfast.cli.ui.summary import RunSummary
+from holdfast.core.formatting import format_count
+from holdfast.engine import api
+from holdfast.engine.budget import Budget
+from holdfast.pipelines.rag.collections.library import INGEST_THREADS, Library
+from holdfast.pipelines.rag.collections.metadata import Metadata
+from holdfast.pipelines.rag.index.registry import STORE
+from holdfast.pipelines.rag.ingest.intake import ScanOptions
+from holdfast.pipelines.rag.ingest.removal import INGEST_ACTOR
+from holdfast.pipelines.rag.ingest.source_documents import redrive_failed
+from holdfast.pipelines.rag.values import DEFAULT_COLLECTION
+
+
+@click.command()
+@click.argument("sources", nargs=-1)
+@collection_option
+@source_options
+@metadata_option
+@click.option("--retry", is_flag=True, help="Try dead letters again.")
+@processes_option
+@worker_options(threads=INGEST_THREADS, threads_shown="one more than cores")
+@observe_options
+@common_options
+@click.pass_obj
+@resumable
+def ingest(
+    cli: CliContext,
+    /,
+    *,
+    sources: tuple[str, ...],
+    collection: str,
+    ignore: tuple[str, ...],
+    flat: bool,
+    allow_private: bool,
+    follow_symlinks: bool,
+    metadata: Metadata | None,
+    retry: bool,
+    budget: timedelta | None,
+    **options: Any,
+) -> None:
+    """Make documents searchable. Run it again to continue, and to update what changed.
+
+    SOURCES are folders, files, globs and URLs (https:, s3:, file:). File types: PDF, DOCX, PPTX, XLSX, HTML, Markdown,
+    text, EML and MSG with their attachments, PNG, JPEG and TIFF. Files that have not changed since the last time are
+    not read again. Files that were deleted are removed from the index. Without SOURCES, the command continues with the
+    documents in the store.
+
+    If a source cannot be reached, the others are ingested, and the exit code is 4.
+    """
+    scan = ScanOptions(
+        ignore=ignore,
+        recursive=not flat,
+        allow_private=allow_private,
+        follow_symlinks=follow_symlinks,
+        metadata=metadata,
+    )
+    collection_args = ["--collection", collection] if collection != DEFAULT_COLLECTION else []
+    command = ("ingest", *sources, *collection_args, *source_args(scan))
+    limit = Budget(budget)
+    with open_persistent_store(cli) as store, add_resume_hint(cli, *command):
+        library = Library(store, collection, allow_private=allow_private, follow_symlinks=follow_symlinks)
+        require_sources(cli, library, sources)
+        counts = collection_counts(library, threads=options["threads"])
+        with show_progress(cli, counts, limit) as progress:
+            library.prepare(processes=options["processes"])
+            unreachable = [source for source in sources if not ingest_source(cli, library, source, scan, progress)]
+            if retry:
+                redriven = redrive_failed(store, library.collection.name, who=INGEST_ACTOR, reason="--retry")
+                progress.display.show_message(f"{format_count(redriven, 'dead letter')} to try again")
+            counts.recount()
+            if counts.remaining:
+                library.preload_parsers()
+            loaded = LoadedPipeline(library.pipeline, library.collection.name)
+            report = run_worker(cli, api.drain, loaded, store, progress=progress, budget=limit, options=options)
+            library.require_collection()
+            if not limit.is_over():
+                _finish_indexing(library, progress)
+        summary = RunSummary(
+            store,
+            library.pipeline.name,
+            None,
+            report=report,
+            stopped_by=limit.reason,
+            resume_command=cli.same_command(*command),
+            retry_command=cli.command(*command, "--retry"),
+            empty_hint=NO_DOCUMENTS_HINT if sources else NO_SOURCES_HINT,
+            unreachable=unreachable,
+        )
+        print_summary_and_exit(cli, summary, progress)
+
+
+def _finish_indexing(library: Library, progress: Progress) -> None:
+    if library.collection.settings.index != STORE:
+        progress.display.show_message(f"updating the vectors in {library.collection.settings.index}")
+    library.finish_indexing()
+    library.switch_if_complete()  # else the first search would do it, and status would not show the new settings

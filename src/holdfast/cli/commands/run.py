@@ -1,0 +1,123 @@
+"""`holdfast run`: submit documents and process them until no work is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from holdfast.cli.context import CliContext
+from holdfast.cli.document_args import LinkRule, documents_from_args, documents_from_pipeline, files_to_skip
+from holdfast.cli.interrupt import resumable
+from holdfast.cli.observe_options import observe_options
+from holdfast.cli.options import DEFAULT_BATCH, common_options, follow_symlinks_option, processes_option, worker_options
+from holdfast.cli.pipeline_loader import LoadedPipeline, load_pipeline
+from holdfast.cli.run_loop import (
+    add_resume_hint,
+    call_prepare,
+    format_submit_result,
+    print_summary_and_exit,
+    run_worker,
+    submit_documents,
+)
+from holdfast.cli.store_access import require_batch_to_drain
+from holdfast.cli.ui.progress import show_progress
+from holdfast.cli.ui.progress_counts import ProgressCounts
+from holdfast.cli.ui.summary import RunSummary
+from holdfast.engine import api
+from holdfast.engine.budget import Budget
+from holdfast.stores.protocol import Store
+
+
+@click.command()
+@click.argument("pipeline")
+@click.argument("documents", nargs=-1)
+@click.option(
+    "--batch",
+    help=f'Submit to this batch, and process only this one. [default: submit to "{DEFAULT_BATCH}", process all]',
+)
+@follow_symlinks_option
+@processes_option
+@worker_options()
+@observe_options
+@common_options
+@click.pass_obj
+@resumable
+def run(
+    cli: CliContext,
+    /,
+    *,
+    pipeline: str,
+    documents: tuple[str, ...],
+    batch: str | None,
+    follow_symlinks: bool,
+    budget: timedelta | None,
+    **options: Any,
+) -> None:
+    """Submit documents and process them until all are done. Run it again to continue.
+
+    PIPELINE is a Python file or module. If it has several pipelines, write file.py:name.
+
+    DOCUMENTS are files, folders (with all files below them, except hidden ones), globs, or - for stdin. Each line of
+    stdin is a path, a key, or JSON: {"key": "...", "payload": ...}. Files that have not changed since the last run
+    are not processed again.
+
+    Without DOCUMENTS, the command submits what the function `documents()` of the pipeline's file yields, if there is
+    one, and continues with the documents in the store. A function `prepare(tx)` in the file is called first, every
+    time. Let it create the tables that effects write to, if they do not exist.
+    """
+    cli.export_store_url()
+    loaded = load_pipeline(pipeline)
+    command = ("run", pipeline, *(["--batch", batch] if batch else []))
+    with api.opened(cli.store_url) as store, add_resume_hint(cli, *command):
+        call_prepare(loaded, store)
+        links = LinkRule(follow=follow_symlinks)
+        source = _source(cli, loaded, documents, links)
+        _run(cli, loaded, store, source, links, batch=batch, budget=Budget(budget), options=options, command=command)
+
+
+def _source(
+    cli: CliContext, loaded: LoadedPipeline, documents: tuple[str, ...], links: LinkRule
+) -> Iterator[api.Submittable] | None:
+    if documents:
+        return documents_from_args(documents, skip=files_to_skip(cli.store_url, loaded), links=links)
+    return documents_from_pipeline(loaded) if loaded.documents else None
+
+
+def _run(
+    cli: CliContext,
+    loaded: LoadedPipeline,
+    store: Store,
+    source: Iterator[api.Submittable] | None,
+    links: LinkRule,
+    *,
+    batch: str | None,
+    budget: Budget,
+    options: dict[str, Any],
+    command: tuple[str, ...],
+) -> None:
+    counts = ProgressCounts(loaded.pipeline, store, batch=batch, threads=options["threads"])
+    submitted = None
+    options["batch"] = batch
+    if batch and source is None:
+        require_batch_to_drain(store, loaded.pipeline.name, batch)
+    with show_progress(cli, counts, budget) as progress:
+        if source is not None:
+            into = batch or DEFAULT_BATCH
+            submitted = submit_documents(loaded, store, batch=into, documents=source, counts=counts, options=options)
+            progress.display.show_message(format_submit_result(submitted))
+            if links.message:
+                progress.display.show_message(links.message)
+        counts.recount()
+        report = run_worker(cli, api.drain, loaded, store, progress=progress, budget=budget, options=options)
+    summary = RunSummary(
+        store,
+        loaded.pipeline.name,
+        batch,
+        report=report,
+        stopped_by=budget.reason,
+        resume_command=cli.same_command(*command),
+    )
+    print_summary_and_exit(cli, summary, progress, submitted)

@@ -1,0 +1,124 @@
+"""What is installed once in a process while workers run in it: faulthandler, and a note before `os._exit`.
+
+A process may have several workers, each with its own note. faulthandler writes to one file, so one of the notes has the
+text of all. A program that enabled faulthandler itself keeps it: then only a supervising parent sees a fatal signal.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import threading
+import traceback
+from pathlib import Path
+from typing import NoReturn, Protocol
+
+from holdfast.engine.crash_evidence.notes import ExitNote, encoded_text
+
+MAX_FRAMES = 30
+"""How many frames of the stack are added to a note."""
+
+
+class Recorder(Protocol):
+    """A recorder of this process, as the hooks know it."""
+
+    file: int
+    """The file of its note, open for adding text."""
+
+    path: Path | None
+    """Where its note is."""
+
+    def write_faults_to(self, path: Path | None) -> None:
+        """Say in the note to which note faulthandler writes."""
+
+    def running_here(self) -> frozenset[int]:
+        """Return the documents whose body or effect the present thread runs."""
+
+    def remove(self) -> None:
+        """Remove the note."""
+
+    def leave(self) -> None:
+        """Leave the note to the parent, in a forked process."""
+
+
+class ProcessHooks:
+    """The hooks of this process, and the recorders that use them. A forked copy of the process has none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._recorders: list[Recorder] = []
+        self._has_faulthandler = False
+        self._real_exit = os._exit
+        self._our_exit = self._exit  # one object, so that it can be recognised
+        self.supervisor = 0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._leave)
+
+    def add(self, recorder: Recorder) -> None:
+        """Install the hooks with the first recorder."""
+        with self._lock:
+            self._recorders.append(recorder)
+            if os._exit is not self._our_exit:
+                self._real_exit, os._exit = os._exit, self._our_exit
+            self._write_faults_to_first()
+
+    def discard(self, recorder: Recorder) -> None:
+        """Remove the hooks with the last recorder."""
+        with self._lock:
+            if recorder in self._recorders:
+                self._recorders.remove(recorder)
+                self._write_faults_to_first()
+            if not self._recorders:
+                self._restore_exit()
+
+    def _restore_exit(self) -> None:
+        if os._exit is self._our_exit:  # else others have replaced it since, and call ours
+            os._exit = self._real_exit
+
+    def _write_faults_to_first(self) -> None:
+        if not self._recorders:
+            if self._has_faulthandler:
+                faulthandler.disable()
+            self._has_faulthandler = False
+        elif self._has_faulthandler or not faulthandler.is_enabled():
+            first = self._recorders[0]
+            faulthandler.enable(first.file)
+            self._has_faulthandler = True
+            for recorder in self._recorders:
+                recorder.write_faults_to(first.path)
+
+    def _exit(self, status: int) -> NoReturn:
+        """Add a note if a body or an effect ends the process. Anybody else who ends it does so in order."""
+        try:
+            self._note_exit(status)
+        finally:
+            self._real_exit(status)
+
+    def _note_exit(self, status: int) -> None:
+        running = {recorder: recorder.running_here() for recorder in self._recorders}
+        stack = "".join(traceback.format_stack(limit=MAX_FRAMES))
+        for recorder, documents in running.items():
+            if documents:
+                note = ExitNote("exit", f"os._exit({status})", documents)
+                os.write(recorder.file, encoded_text(note, stack))
+            elif not any(running.values()):
+                recorder.remove()
+
+    def _leave(self) -> None:
+        """Forget the recorders in a forked process: its faults and its exit are not those of the worker."""
+        self._lock = threading.Lock()  # another thread may have held it at the fork
+        recorders, self._recorders = self._recorders, []
+        self._write_faults_to_first()
+        self._restore_exit()
+        self.supervisor = 0
+        for recorder in recorders:
+            recorder.leave()
+
+
+hooks = ProcessHooks()
+"""The hooks of this process: faulthandler and os._exit exist once in a process, too."""
+
+
+def mark_supervised() -> None:
+    """Say that the parent of this process adds to the notes of its workers how it ended."""
+    hooks.supervisor = os.getppid()

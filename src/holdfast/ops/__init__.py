@@ -1,0 +1,1 @@
+"""Operations for people: explain, verify, forecast, close, clean up, export."""

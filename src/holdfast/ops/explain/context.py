@@ -1,0 +1,137 @@
+"""What an explanation is built from: one document, its sentences and facts, and the commands that help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from holdfast.core.batches import CLOSING
+from holdfast.core.formatting import format_count
+from holdfast.core.model import DocumentStatus, JournalEntry
+from holdfast.core.plan import Shape
+from holdfast.core.reasons import rewind_target
+from holdfast.core.suggested_commands import PIPELINE_FILE, REASON_ARGS, command_args, format_command
+from holdfast.process_identity import is_gone
+from holdfast.stores.protocol import Store
+
+Command = Callable[..., str]
+"""Turns the words of a command into text that a person can paste into a shell."""
+
+
+def rewind_step(store: Store, document: DocumentStatus) -> str | None:
+    """Return the step to which a person should rewind a damaged document. Return None if it is not damaged."""
+    shape = store.shape(document.pipeline)
+    return rewind_target(document.code, document.checkpoint.step, shape.names[0]) if shape else None
+
+
+def plain_command(*words: str) -> str:
+    """Return a command for the default store."""
+    return format_command(words)
+
+
+class DocumentContext:
+    """One document, what is known about it, and the sentences and facts that explain it."""
+
+    def __init__(self, store: Store, here: DocumentStatus, command: Command) -> None:
+        self.store = store
+        self.here = here
+        self.now = store.now()
+        self.shape: Shape | None = store.shape(here.pipeline)
+        self.sentences: list[str] = []
+        self.facts: dict[str, Any] = {}
+        self.command = command
+        self._options = document_options(store, here)
+
+    @property
+    def step(self) -> str:
+        """The step at which the document is."""
+        return self.here.checkpoint.step or ""
+
+    @property
+    def is_at_gate(self) -> bool:
+        """True if this step is a gate."""
+        return is_gate(self.shape, self.step)
+
+    @property
+    def is_closing(self) -> bool:
+        """True if it is the document of a batch's closing steps."""
+        return self.here.pipeline.endswith(CLOSING)
+
+    @property
+    def start(self) -> str:
+        """Advice how to start a worker for it."""
+        return start_advice(self.here.pipeline, self.here.batch, self.command)
+
+    def say(self, sentence: str) -> None:
+        """Add a sentence."""
+        self.sentences.append(sentence)
+
+    def because(self, cause: str, **facts: Any) -> None:
+        """Set the cause, as one word for programs, and add facts."""
+        self.facts |= {"cause": cause, **facts}
+
+    def look(self, verb: str, *more: str) -> str:
+        """Return a command that shows this document."""
+        return f"`{self.command(*command_args((verb,), self.here.key, options=(*self._options, *more)))}`"
+
+    def decide(self, *words: str, more: Sequence[str] = ()) -> str:
+        """Return a command that decides about this document, with a place for the reason."""
+        return f"`{self.command(*command_args(words, self.here.key, options=(*self._options, *more, *REASON_ARGS)))}`"
+
+    def prioritise(self, priority: int) -> str:
+        """Return the command that sets its priority, which may be negative."""
+        options = (*self._options, *REASON_ARGS)
+        return f"`{self.command(*command_args(('priority',), str(priority), self.here.key, options=options))}`"
+
+    def requeue(self, grace: timedelta | None = None) -> str:
+        """Return the command that requeues only this document, if the same worker still does not advance it."""
+        holder = ("--batch", self.here.batch, "--worker", self.here.holder)
+        patience = ("--grace", f"{grace.total_seconds():g}s") if grace else ()
+        options = (*holder, *patience, "--strategy", "requeue", *REASON_ARGS)
+        return f"`{self.command(*command_args(('orphans',), self.here.pipeline, self.here.key, options=options))}`"
+
+    def redo(self) -> str:
+        """Return the command that redoes the stale work of its batch."""
+        return f"`{self.command('rewind', '--stale', PIPELINE_FILE, '--batch', self.here.batch)}`"
+
+    def last_entry(self, *verbs: str) -> JournalEntry | None:
+        """Return the journal entry that brought it into its state, among entries with these verbs."""
+        for entry in reversed(self.store.journal(self.here.id)):
+            detail = entry.detail if isinstance(entry.detail, dict) else {}
+            if entry.verb in verbs and detail.get("state", self.here.state) == self.here.state:
+                return entry
+        return None
+
+
+def document_options(store: Store, here: DocumentStatus) -> tuple[str, ...]:
+    """Return the options with which a command finds this document. None are needed if no other one has its key."""
+    is_ambiguous = len(store.find(here.key)) > 1
+    return ("--pipeline", here.pipeline, "--batch", here.batch) if is_ambiguous else ()
+
+
+def is_gate(shape: Shape | None, step: str | None) -> bool:
+    """Return True if a step is a gate."""
+    return shape is not None and any(one.kind == "gate" and one.name == step for one in shape.steps)
+
+
+def start_advice(pipeline: str, batch: str, command: Command) -> str:
+    """Return advice how to start a worker. Closing steps run when the batch is closed again."""
+    if pipeline.endswith(CLOSING):
+        return f"go on with `{command(*command_args(('close',), PIPELINE_FILE, batch))}`"
+    return f"start one with `{command('work', PIPELINE_FILE)}`"
+
+
+def describe_workers(store: Store, pipeline: str, facts: dict[str, Any], *, start: str) -> str:
+    """Return a sentence about the workers that could process waiting documents. Add their number to the facts."""
+    alive = [worker for worker, _, stale in store.workers() if not stale and not is_gone(worker)]
+    facts["workers_alive"] = len(alive)
+    if not alive:
+        return f"No worker is alive: {start}."
+    ids = {worker.id for worker in alive}
+    held = sum(documents for holder, documents in store.holders(pipeline) if holder.worker.id in ids)
+    facts["worked_on"] = held
+    are, hold = ("1 worker is", "holds") if len(alive) == 1 else (f"{len(alive):,} workers are", "hold")
+    if not held:
+        return f"{are} alive and {hold} no document of {pipeline}: if none of them works on it, {start}."
+    return f"{are} alive and {hold} {format_count(held, 'document')} of {pipeline}; to go faster, {start} as well."

@@ -1,0 +1,1 @@
+"""Collections: the library, settings, status and maintenance."""

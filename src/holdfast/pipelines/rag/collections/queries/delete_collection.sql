@@ -1,0 +1,3 @@
+-- Delete the row of a collection.
+delete from rag_collection
+ where name = :name

@@ -1,0 +1,1 @@
+"""Estimate what an ingest will do and cost."""

@@ -1,0 +1,1 @@
+"""Read the text of files, page by page: file type, parsers, OCR and limits."""

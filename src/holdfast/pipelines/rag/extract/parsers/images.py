@@ -1,0 +1,91 @@
+"""PNG, JPEG, TIFF: their text, read by OCR. A TIFF may have several pages."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import Reject
+from holdfast.pipelines.rag.extract.limits import ExtractLimits, check_pages
+from holdfast.pipelines.rag.extract.ocr import read_text
+from holdfast.pipelines.rag.values import Page
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = ("PNG", "JPEG", "TIFF")
+"""Pillow opens MPO, which many telephones write, as a JPEG."""
+BROKEN = (OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError, IndexError)
+"""What Pillow raises for files that are cut off or damaged."""
+
+
+def pages(path: Path, *, start: int, limits: ExtractLimits) -> Iterator[Page]:
+    """Yield the pages after the first `start`."""
+    with _opened(path) as picture:
+        count = _count(picture, limits)
+        for number in range(start + 1, count + 1):
+            yield Page(number, read_text(_frame(picture, number, limits)), how="ocr", last=number == count)
+
+
+def count(path: Path, *, limits: ExtractLimits) -> int:
+    """Return the number of pages."""
+    with _opened(path) as picture:
+        return _count(picture, limits)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image]:
+    from PIL import Image, UnidentifiedImageError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # our own limit is checked below; odd metadata does not matter
+        try:
+            picture = Image.open(path, formats=FORMATS)
+        except UnidentifiedImageError as error:
+            raise Reject("broken: the picture cannot be opened") from error
+        except Image.DecompressionBombError as error:
+            raise Reject(f"the picture has too many pixels ({error})") from error
+        except BROKEN as error:
+            raise Reject(f"broken: the picture cannot be opened ({error})") from error
+        with picture:
+            yield picture
+
+
+def _count(picture: Image, limits: ExtractLimits) -> int:
+    if picture.format != "TIFF":
+        return 1
+    count = 1
+    try:
+        with suppress(EOFError):
+            while True:
+                picture.seek(count)  # not `n_frames`: it counts all, and a file can claim millions
+                count += 1
+                check_pages(count, limits)
+        picture.seek(0)
+        return count  # noqa: TRY300  # all errors here come from the file
+    except BROKEN as error:
+        raise Reject(f"broken: the pages of the picture cannot be counted ({error})") from error
+
+
+def _frame(picture: Image, number: int, limits: ExtractLimits) -> Image:
+    """Decode one page, upright."""
+    from PIL import Image, ImageOps
+
+    try:
+        if picture.format == "TIFF":
+            picture.seek(number - 1)
+        width, height = picture.size
+        if width * height > limits.megapixels * 1_000_000:
+            raise Reject(
+                f"the picture has {width * height / 1e6:,.0f} megapixels, and at most {limits.megapixels} are "
+                "allowed; scale it down"
+            )
+        picture.load()
+        return ImageOps.exif_transpose(picture)
+    except Image.DecompressionBombError as error:
+        raise Reject(f"the picture has too many pixels ({error})") from error
+    except BROKEN as error:
+        raise Reject(f"broken: page {number} of the picture cannot be decoded ({error})") from error

@@ -1,0 +1,8 @@
+-- Count the chunks of the latest version that have their words.
+select count(c.words)
+  from rag_document d
+  join rag_collection k on k.id = d.collection_id
+  join rag_chunk c on c.document_id = d.id and c.version = d.chunked
+ where k.name = :collection
+   and d.source = :source
+   and d.key = :key

@@ -1,0 +1,2 @@
+-- Add pgvector to this database.
+create extension vector

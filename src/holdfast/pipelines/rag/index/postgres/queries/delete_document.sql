@@ -1,0 +1,2 @@
+-- Delete a document.
+delete from rag_document where id = :document_id

@@ -1,7 +1,0 @@
--- The chunks of a version, with their vectors.
-select c.position, c.page, v.vector
-  from rag_chunk c
-  join rag_vector_{model_id} v on v.hash = c.hash
- where c.document_id = %(document_id)s
-   and c.version = %(version)s
- order by c.position

@@ -1,2 +1,0 @@
--- A document is gone.
-delete from rag_document where id = %(document_id)s

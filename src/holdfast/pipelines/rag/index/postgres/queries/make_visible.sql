@@ -1,0 +1,9 @@
+-- Make the latest version visible, with what it says about itself.
+update rag_document
+   set version = chunked,
+       kind = case when (coming ->> 'version')::bigint = chunked then coming ->> 'kind' else kind end,
+       title = case when (coming ->> 'version')::bigint = chunked then coming ->> 'title' else title end,
+       metadata = case when (coming ->> 'version')::bigint = chunked then coming -> 'metadata' else metadata end
+ where id = :document_id
+   and chunked is not null
+returning version

@@ -1,2 +1,0 @@
--- A model by its name.
-select id, dimension from rag_model where name = %(name)s

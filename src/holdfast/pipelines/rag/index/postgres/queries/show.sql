@@ -1,9 +1,0 @@
--- The version that was chunked last is what searches see from now on, and what it says of itself.
-update rag_document
-   set version = chunked,
-       kind = case when (coming ->> 'version')::bigint = chunked then coming ->> 'kind' else kind end,
-       title = case when (coming ->> 'version')::bigint = chunked then coming ->> 'title' else title end,
-       metadata = case when (coming ->> 'version')::bigint = chunked then coming -> 'metadata' else metadata end
- where id = %(document_id)s
-   and chunked is not null
-returning version

@@ -1,0 +1,7 @@
+-- List the chunks of a version, with their vectors.
+select c.position, c.page, v.vector
+  from rag_chunk c
+  join rag_vector_{model_id} v on v.hash = c.hash
+ where c.document_id = :document_id
+   and c.version = :version
+ order by c.position

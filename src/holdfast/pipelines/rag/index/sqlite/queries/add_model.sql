@@ -1,3 +1,0 @@
--- A new model.
-insert into rag_model (name, dimension) values (:name, :dimension)
-returning id, dimension

@@ -1,8 +1,0 @@
--- The documents of a source whose keys begin with another. No key has the last of all characters.
-select d.key
-  from rag_document d
-  join rag_collection c on c.id = d.collection_id
- where c.name = :collection
-   and d.source = :source
-   and d.key >= :key
-   and d.key < :key || char(0x10ffff)

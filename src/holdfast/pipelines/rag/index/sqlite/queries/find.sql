@@ -1,7 +1,0 @@
--- One document, and what is seen of it.
-select d.id, d.version, d.chunked
-  from rag_document d
-  join rag_collection c on c.id = d.collection_id
- where c.name = :collection
-   and d.source = :source
-   and d.key = :key

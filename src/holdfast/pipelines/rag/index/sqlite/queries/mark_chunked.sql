@@ -1,0 +1,9 @@
+-- Mark a version as the latest: all its chunks are here. A document without a visible version shows it at once.
+update rag_document
+   set chunked = :version,
+       version = coalesce(version, :version),
+       kind = iif(version is null, json_extract(coming, '$.kind'), kind),
+       title = iif(version is null, json_extract(coming, '$.title'), title),
+       metadata = iif(version is null, json_extract(coming, '$.metadata'), metadata),
+       changed = (select coalesce(max(changed), 0) + 1 from rag_document)
+ where id = :document_id

@@ -1,3 +1,0 @@
--- The words of every version but one.
-delete from rag_words
- where rowid in (select id from rag_chunk where document_id = :document_id and version is not :version)

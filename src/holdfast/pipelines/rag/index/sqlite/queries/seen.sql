@@ -1,8 +1,0 @@
--- The chunks at these places, of versions that are seen by their meaning.
-select c.document_id, c.version, c.position, c.id
-  from json_each(:places) p
-  join rag_chunk c on c.document_id = json_extract(p.value, '$[0]')
-                  and c.version = json_extract(p.value, '$[1]')
-                  and c.position = json_extract(p.value, '$[2]')
-  join rag_document d on d.id = c.document_id and d.version = c.version
-  join rag_meaning m on m.document_id = d.id and m.model_id = :model_id and m.version = d.version

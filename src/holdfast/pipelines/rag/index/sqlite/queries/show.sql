@@ -1,8 +1,0 @@
--- The version that was chunked last is what searches see from now on, and what it says of itself.
-update rag_document
-   set version = chunked,
-       kind = iif(json_extract(coming, '$.version') = chunked, json_extract(coming, '$.kind'), kind),
-       title = iif(json_extract(coming, '$.version') = chunked, json_extract(coming, '$.title'), title),
-       metadata = iif(json_extract(coming, '$.version') = chunked, json_extract(coming, '$.metadata'), metadata),
-       changed = (select coalesce(max(changed), 0) + 1 from rag_document)
- where id = :document_id

@@ -1,0 +1,1 @@
+"""Find the changed files of a source, and submit, rename or remove their documents."""

@@ -1,0 +1,1 @@
+"""Search a collection."""

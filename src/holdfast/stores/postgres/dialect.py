@@ -1,0 +1,68 @@
+"""The SQL of PostgreSQL: lists are arrays, and each column of rows is an array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from holdfast.stores.document_filter import as_like
+from holdfast.stores.postgres.array_literals import Literal, numbers, texts
+from holdfast.stores.sql.dialect import MICROSECOND, Rows
+from holdfast.stores.sql.query_files import Query, load_translated, to_postgres
+
+SQL: Mapping[str, Query] = load_translated(Path(__file__).parent / "queries", to_postgres)
+
+
+class PostgresDialect:
+    """How PostgreSQL takes parameters and returns times."""
+
+    queries: Mapping[str, Query] = SQL
+    binary: Mapping[str, bool] = {"binary": True}
+
+    def encode(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        encoded: dict[str, Any] = {}
+        for name, value in parameters.items():
+            if isinstance(value, list | tuple):
+                encoded[name] = array(value)
+            elif isinstance(value, Rows):
+                encoded |= {f"{name}_{column}": array(values) for column, values in value.columns.items()}
+            else:
+                encoded[name] = value
+        return encoded
+
+    def moment(self, at: datetime) -> datetime:
+        return at.astimezone(UTC)  # whatever the zone of the server is
+
+    def duration(self, span: timedelta) -> timedelta:
+        return span
+
+    def key_pattern(self, pattern: str) -> str:
+        return as_like(pattern)
+
+
+def array(column: Sequence[Any]) -> Literal:
+    """Return a column of values of one type as an array. One without any value is null."""
+    if not column:
+        return "{}"
+    value = next((value for value in column if value is not None), None)
+    if isinstance(value, int | float):
+        return numbers(column)
+    if isinstance(value, datetime):
+        return texts([None if at is None else at.isoformat() for at in column])
+    if isinstance(value, timedelta):
+        return texts([None if span is None else interval(span) for span in column])
+    return texts(column)
+
+
+def interval(span: timedelta) -> str:
+    """Return a duration as the text of an interval: hours, minutes and seconds.
+
+    PostgreSQL 14 reads a number of microseconds into 32 bits, which is 35 minutes. Days would follow daylight saving.
+    """
+    seconds, micros = divmod(abs(span) // MICROSECOND, 1_000_000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    sign = "-" if span < timedelta(0) else ""
+    return f"{sign}{hours}:{minutes:02}:{seconds:02}.{micros:06}"

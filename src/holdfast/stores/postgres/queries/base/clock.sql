@@ -1,0 +1,2 @@
+-- Return the time by the database's clock.
+select clock_timestamp()

@@ -1,4 +1,0 @@
--- Workers that are gone for long and hold nothing are forgotten. They get no claims since they are gone.
-delete from hf_worker
- where gone_at < %(before)s
-   and not exists (select 1 from hf_document d where d.worker_id = hf_worker.id and d.state = 'running')

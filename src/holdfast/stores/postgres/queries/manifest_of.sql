@@ -1,7 +1,0 @@
--- The parts of a manifest that these documents came in with, unless they were changed later.
-select submission, part, keys::text
-  from hf_manifest
- where batch_id = %(batch_id)s
-   and (submission, part) in (select submission, part
-                                from hf_document
-                               where id = any(%(ids)s::bigint[]))

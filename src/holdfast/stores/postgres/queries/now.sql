@@ -1,2 +1,0 @@
--- The moment by the database's clock.
-select clock_timestamp()

@@ -1,6 +1,0 @@
--- How long the bodies of each step took so far.
-select s.name, p.documents, p.seconds
-  from hf_pace p
-  join hf_step s on s.id = p.step_id
- where s.pipeline_id = (select id from hf_pipeline where name = %(pipeline)s)
- order by s.id

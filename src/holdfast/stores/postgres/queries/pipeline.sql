@@ -1,4 +1,0 @@
--- One pipeline.
-select id
-  from hf_pipeline
- where name = %(name)s

@@ -1,5 +1,0 @@
--- Items that a step could not do.
-insert into hf_aside (document_id, generation, step_id, position, tries, error, set_aside_at)
-values (%s, %s, %s, %s, %s, %s, coalesce(%s::timestamptz, now()))
-    on conflict (document_id, generation, step_id, position) do update
-   set tries = excluded.tries, error = excluded.error, set_aside_at = excluded.set_aside_at

@@ -1,5 +1,0 @@
--- Where the documents with these numbers stand.
-select *
-  from hf_standing
- where id = any(%(ids)s::bigint[])
- order by id

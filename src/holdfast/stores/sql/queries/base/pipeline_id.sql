@@ -1,0 +1,4 @@
+-- Return the id of a pipeline.
+select id
+  from hf_pipeline
+ where name = :name

@@ -1,0 +1,5 @@
+-- End open documents at the deadline of their batch. A worker that holds one loses it.
+update hf_document
+   set state = :state, worker_id = null, worked_by = coalesce(worker_id, worked_by), due_at = null, deadline_at = null,
+       fence = fence + 1, reason = :reason, code = :code, error = :error, recoverable = null
+ where id in :ids::bigint[]

@@ -1,0 +1,4 @@
+-- Delete workers that have been gone for long and hold nothing. They get no claims since they are gone.
+delete from hf_worker
+ where gone_at < :before
+   and not exists (select 1 from hf_document d where d.worker_id = hf_worker.id and d.state = 'running')

@@ -1,0 +1,4 @@
+-- Mark a worker as gone.
+update hf_worker
+   set gone_at = :now
+ where id = :id

@@ -1,0 +1,1 @@
+-- Receipts are for answers that are lost on the way from a server (PostgreSQL). SQLite needs none: there is no server.

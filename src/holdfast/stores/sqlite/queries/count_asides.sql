@@ -1,5 +1,0 @@
--- How many items of a batch's documents were set aside.
-select count(*)
-  from hf_aside a
-  join hf_document d on d.id = a.document_id
- where d.batch_id = :batch_id

@@ -1,4 +1,0 @@
--- Documents that were cleaned up are still counted.
-update hf_batch
-   set gone_done = gone_done + :done, gone_dead = gone_dead + :dead, gone_cancelled = gone_cancelled + :cancelled
- where id = :batch_id

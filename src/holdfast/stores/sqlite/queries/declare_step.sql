@@ -1,4 +1,0 @@
--- Makes a step known, under the number it had if it was known before.
-insert into hf_step (pipeline_id, name)
-values (:pipeline_id, :name)
-    on conflict (pipeline_id, name) do nothing

@@ -1,3 +1,0 @@
--- What steps kept as bytes.
-insert into hf_item (document_id, generation, step_id, position, data, kept_at)
-values (?, ?, ?, ?, ?, ?)

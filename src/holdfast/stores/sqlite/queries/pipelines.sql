@@ -1,4 +1,0 @@
--- The pipelines that were declared.
-select name
-  from hf_pipeline
- order by id

@@ -1,4 +1,0 @@
--- A worker leaves.
-update hf_worker
-   set gone_at = :now
- where id = :id

@@ -1,9 +1,0 @@
--- The steps whose items readers see, each with the generation that they see: the last that was complete.
-select s.id, s.name,
-       case when d.state = 'done' then coalesce(json_extract(d.reuses, '$."' || s.id || '"'), d.generation)
-            else json_extract(d.serves, '$."' || s.id || '"') end as generation
-  from hf_document d
-  join hf_step s on s.pipeline_id = d.pipeline_id
- where d.id = :document_id
-   and d.cleaned_at is null
- order by s.id

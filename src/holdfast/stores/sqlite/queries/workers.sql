@@ -1,5 +1,0 @@
--- The workers that did not leave.
-select id, name, host, pid, born, lease, enlisted_at, beat_at, beat_at + lease < :now
-  from hf_worker
- where gone_at is null
- order by id

@@ -1,0 +1,47 @@
+"""PDF: the text of pages, form fields and comments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.pipelines.rag.extract.parsers import page_count, pages_of
+from tests.support import sample_files
+from tests.support.sample_files import pdf_file, stream
+
+
+def test_each_page_gives_its_text_and_number(tmp_path: Path) -> None:
+    made = sample_files.write_file(tmp_path / "a", sample_files.pdf(["ebb", "slack", "flow"]))
+    assert [(page.number, page.text, page.how) for page in pages_of(made)] == [
+        (1, "ebb", "text"),
+        (2, "slack", "text"),
+        (3, "flow", "text"),
+    ]
+    assert page_count(made) == 3
+
+
+def test_line_ends_are_newlines(tmp_path: Path) -> None:
+    content = sample_files.pdf(["ebb) Tj 0 -20 Td (flow"])
+    assert [page.text for page in pages_of(sample_files.write_file(tmp_path / "a", content))] == ["ebb\nflow"]
+
+
+def test_filled_fields_and_comments_are_kept_and_links_are_not(tmp_path: Path) -> None:
+    box = b"/Type /Annot /Rect [9 9 99 99]"
+    made = pdf_file(
+        [
+            b"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [5 0 R] >> >>",
+            b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 99 99] /Contents 4 0 R /Annots [5 0 R 6 0 R 7 0 R 8 0 R] >>",
+            stream(b""),
+            b"<< %s /Subtype /Widget /FT /Tx /T (name) /V (Ada Lovelace) >>" % box,
+            b"<< %s /Subtype /Text /Contents (mind the tide) >>" % box,
+            b"<< %s /Subtype /Link /Contents (a link) >>" % box,
+            b"<< %s /Subtype /Widget /FT /Btn /T (box) /V /Off >>" % box,
+        ]
+    )
+    [page] = pages_of(sample_files.write_file(tmp_path / "a", made))
+    assert page.text.split("\n") == ["", "Ada Lovelace", "mind the tide"]
+
+
+def test_an_empty_page_is_a_page_without_text(tmp_path: Path) -> None:
+    [page] = pages_of(sample_files.write_file(tmp_path / "a", sample_files.pdf([""])))
+    assert (page.number, page.text) == (1, "")

@@ -1,7 +1,0 @@
-"""What reads files needs its libraries; without them these tests are not collected."""
-
-from __future__ import annotations
-
-from importlib.util import find_spec
-
-collect_ignore_glob = [] if find_spec("pypdfium2") and find_spec("PIL") else ["test_*.py"]

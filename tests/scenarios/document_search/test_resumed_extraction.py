@@ -1,0 +1,71 @@
+"""Resuming: for every file type, `start` returns the same pages as a full run from that page on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.pipelines.rag.extract.file_type import detect_file_type
+from holdfast.pipelines.rag.extract.parsers import PARSERS, pages_of
+from tests.support import sample_files
+from tests.support.sample_files import PAGE_BREAK, paragraph, row, shape, slide
+
+Make = Callable[[Path, list[str]], Path]
+LONG = "word " * 25_000
+
+
+def mail(path: Path, words: list[str]) -> Path:
+    return sample_files.write_file(path, f"From: a@b\nTo: c@d\nSubject: x\n\n{LONG.join(words)}".encode())
+
+
+def outlook(path: Path, words: list[str]) -> Path:
+    return sample_files.write_file(
+        path, sample_files.ole(sample_files.properties({0x37: "x", 0x1000: LONG.join(words)}, 32))
+    )
+
+
+def pictures(path: Path, words: list[str]) -> Path:
+    first, *others = [sample_files.picture(word) for word in words]
+    first.save(path, format="tiff", save_all=True, append_images=others)
+    return path
+
+
+MAKERS: dict[str, Make] = {
+    "pdf": lambda path, words: sample_files.write_file(path, sample_files.pdf(words)),
+    "docx": lambda path, words: sample_files.docx(path, PAGE_BREAK.join(map(paragraph, words))),
+    "pptx": lambda path, words: sample_files.pptx(path, [slide(shape(word, "title")) for word in words]),
+    "xlsx": lambda path, words: sample_files.xlsx(path, {f"s{n}": row(word) for n, word in enumerate(words)}),
+    "html": lambda path, words: sample_files.write_file(path, f"<html><p>{LONG.join(words)}</p></html>".encode()),
+    "markdown": lambda path, words: sample_files.write_file(path.with_suffix(".md"), "\f".join(words).encode()),
+    "text": lambda path, words: sample_files.write_file(path, "\f".join(words).encode()),
+    "eml": mail,
+    "msg": outlook,
+}
+
+
+@pytest.mark.parametrize("kind", sorted(MAKERS))
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(st.sampled_from(["ebb", "flow", "slack"]), min_size=1, max_size=4), start=st.integers(0, 5))
+def test_a_resumed_run_returns_the_tail_of_a_full_one(tmp_path: Path, kind: str, words: list[str], start: int) -> None:
+    path = MAKERS[kind](tmp_path / "file", words)
+    assert detect_file_type(path) == kind
+    full = list(pages_of(path))
+    assert [page.number for page in full] == list(range(1, len(full) + 1))
+    assert len(full) >= len(words)
+    assert list(pages_of(path, start=start)) == full[start:]
+
+
+@pytest.mark.skipif(find_spec("tesserocr") is None, reason="no wheel of tesserocr for this Python")
+def test_a_resumed_run_over_images_returns_the_tail_of_a_full_one(tmp_path: Path) -> None:
+    path = pictures(tmp_path / "a", ["High water", "Low water", "Slack water"])
+    full = list(pages_of(path))
+    assert [list(pages_of(path, start=start)) for start in range(4)] == [full[start:] for start in range(4)]
+
+
+def test_every_file_type_that_can_have_pages_is_tested() -> None:
+    assert set(PARSERS) - set(MAKERS) == {"png", "jpeg", "tiff"}
