@@ -31,6 +31,8 @@ SIGNS = {
     "abort": "SIGABRT",
     "exit": "os._exit(3)",
     "native exit": "an exit with code 4 in native code",
+    "native exit 0": "an exit with code 0 in native code",
+    "native exit 2": "an exit with code 2 in native code",
     "memory": "the system killed it because memory ran out",
 }
 """What the reason of a document says about its last crash."""
@@ -121,6 +123,23 @@ def test_a_supervising_parent_sees_how_its_processes_end(
     if url.startswith("sqlite") == (kind == "segfault") and not LONG:
         pytest.skip("a short run tries each on one store; `make crash` tries all")
     submit(store, poison.poison, kind)
+    drain_in_processes(url, environment)
+    (dead,) = assert_only_poison_is_parked(store, "poison", kind).values()
+    assert dead.reason.endswith(f"crashed at swallow: {SIGNS[kind]}")
+
+
+@pytest.mark.parametrize("kind", ["native exit", "native exit 0", "native exit 2"])
+def test_a_process_that_a_body_ends_is_replaced_whatever_its_exit_code(tmp_path: Path, kind: str) -> None:
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    with holdfast.open(url) as store:
+        poison.prepare(store)
+        submit(store, poison.poison, kind)
+        drain_in_processes(url, {})
+        (dead,) = assert_only_poison_is_parked(store, "poison", kind).values()
+        assert dead.reason.endswith(f"crashed at swallow: {SIGNS[kind]}")
+
+
+def drain_in_processes(url: str, environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "holdfast", "work", f"{PROGRAM}:poison", "--store", url]
     ended = subprocess.run(
         [*command, "--processes", "2", "--drain"],
@@ -130,5 +149,3 @@ def test_a_supervising_parent_sees_how_its_processes_end(
         timeout=100,
     )
     assert ended.returncode == DEAD_LETTERS, ended.stderr.decode()
-    (dead,) = assert_only_poison_is_parked(store, "poison", kind).values()
-    assert dead.reason.endswith(f"crashed at swallow: {SIGNS[kind]}")

@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from functools import partial
 from time import monotonic
@@ -21,6 +22,7 @@ from holdfast.cli.exit_codes import BY_SIGNAL, DEAD_LETTERS, OK, SOURCE_UNREACHA
 from holdfast.cli.interrupt import resumable
 from holdfast.cli.observe_options import args_for_process, observe_options
 from holdfast.cli.options import batch_option, common_options, worker_options
+from holdfast.cli.output import print_json
 from holdfast.cli.pipeline_loader import LoadedPipeline, load_pipeline
 from holdfast.cli.run_loop import add_resume_hint, print_summary_and_exit, run_worker
 from holdfast.cli.scan_options import maintenance_scan, scan_args, scan_options, split_scan_options
@@ -42,6 +44,9 @@ MAX_QUICK_DEATHS = 5
 
 FINISHED = (OK, DEAD_LETTERS, SOURCE_UNREACHABLE, *BY_SIGNAL.values())
 """Exit codes of a worker process that has no more work, waits no longer for a service, or was stopped."""
+
+EXIT_EVENT = "exit"
+"""The last line of a worker process that ends by itself. Without it, a body has ended the process, with any code."""
 
 
 @click.command()
@@ -84,6 +89,13 @@ def work(
     """
     if supervised:
         _stop_with_parent()
+    with _announce_exit() if supervised else nullcontext():
+        _load_and_work(cli, pipeline, batch=batch, processes=processes, supervised=supervised, options=options)
+
+
+def _load_and_work(
+    cli: CliContext, pipeline: str, *, batch: str | None, processes: int, supervised: bool, options: dict[str, Any]
+) -> None:
     cli.export_store_url()
     loaded = load_pipeline(pipeline)
     with open_persistent_store(cli) as store, add_resume_hint(cli, "work", pipeline):
@@ -94,6 +106,15 @@ def work(
             _work_in_processes(cli, loaded, store, processes=processes, batch=batch, options=options)
         else:
             _work(cli, loaded, store, batch=batch, **options)
+
+
+@contextmanager
+def _announce_exit() -> Iterator[None]:
+    """Tell the parent process that this one ends by itself, with a result or with an error of its own."""
+    try:
+        yield
+    finally:
+        print_json({"event": EXIT_EVENT})
 
 
 def _stop_with_parent() -> None:
@@ -161,7 +182,7 @@ def _work_in_processes(
 
         def start(number: int) -> CommandProcess:
             command = _process_command(loaded, batch, options, number)
-            return CommandProcess(command, on_line=output.add_line, on_death=note_death)
+            return CommandProcess(command, on_line=partial(output.add_line, number), on_death=note_death)
 
         note_death = partial(note_exit_of_child, notes_folder(store))
 
@@ -210,11 +231,12 @@ class _ProcessOutput:
     def __init__(self, progress: Progress, budget: Budget) -> None:
         self._progress = progress
         self._budget = budget
+        self._ending: set[int] = set()  # the numbers of the processes that end by themselves
         self.reports: list[Report] = []
         self.exit_code = OK
 
-    def add_line(self, line: bytes) -> None:
-        """Read one line of JSON: a failed attempt, or the summary at the end. Others are ignored."""
+    def add_line(self, number: int, line: bytes) -> None:
+        """Read one line of JSON: a failed attempt, the summary, or the end. Others are ignored."""
         with suppress(msgspec.MsgspecError):
             fields = msgspec.json.decode(line)
             event = fields.pop("event", "")
@@ -222,12 +244,18 @@ class _ProcessOutput:
                 self._progress.counts.failures.append(msgspec.convert(fields, FailedAttempt))
             elif event == "summary":
                 self.reports.append(msgspec.convert(fields["report"], Report))
+            elif event == EXIT_EVENT:
+                self._ending.add(number)
 
     def should_restart(self, exited: Exit) -> bool:
         """Return True if a process that has ended must be replaced. Stop all processes if starting one is pointless."""
-        if exited.code in FINISHED or self._budget.reason:
+        if self._budget.reason:
             return False
-        if exited.code in (USAGE_ERROR, STORE_ERROR):
+        ended_by_itself = exited.number in self._ending
+        self._ending.discard(exited.number)
+        if ended_by_itself and exited.code in FINISHED:
+            return False
+        if ended_by_itself and exited.code in (USAGE_ERROR, STORE_ERROR):
             self._fail(exited.code, f"worker process {exited.number} could not continue")
             return False
         if exited.quick_deaths >= MAX_QUICK_DEATHS:
