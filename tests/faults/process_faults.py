@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from tests.faults import final_state, histories, submit_loop
 from tests.faults.cases import case, require
+from tests.faults.contention_faults import RUNNING
 from tests.faults.environment import CaseRun, Environment
 from tests.faults.histories import Operation
 from tests.faults.program import CRASHES, LOSSES
@@ -45,6 +46,7 @@ def kill(case_run: CaseRun) -> str:
             while kills < len(case_run.rounds(16)) or (not _taken_over(env) and kills < MAX_ROUNDS):
                 env.submit(25, takes=0.05)  # slow, so that killed workers have running documents
                 env.decide_at_random()
+                env.wait_until(lambda: env.number(RUNNING), "no worker runs a document")  # a slow machine starts slowly
                 env.wait_randomly(0.2, 0.9)
                 fleet.kill_one(env.random)
                 kills += 1
