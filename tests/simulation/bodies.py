@@ -92,7 +92,7 @@ class SimulatedBodies:
     def __init__(
         self,
         *,
-        clock: Callable[[], datetime],
+        clock: Callable[[], datetime],  # the right time: a body is told it from outside, not by the clock of its host
         wait: Callable[[float], None],
         on_verify: VerifyListener,
         die: Die,

@@ -330,7 +330,7 @@ class Invariants:
         if verb in JOURNALLED and self._observed.journal(was.id)[-1:] != [verb]:
             self.fail(f"{verb} changed {was.key} from {was.state} to {now.state}, and it is not in the journal")
         if call is not None and was.state == "running":
-            for violation in self._release_checks.check(call, was, now):
+            for violation in self._release_checks.check(call, was, now, at=self._now):
                 self._fail_if(violation)
         if (now.crashes > was.crashes or now.losses > was.losses) and verb != "reclaim":
             self.fail(f"{verb} counted a crash or a loss of {was.key}")

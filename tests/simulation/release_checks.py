@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 from tests.simulation.fake_os import Machine, SimulatedProcess
 from tests.simulation.observed_state import ObservedDocument, ObservedState
@@ -45,12 +46,19 @@ class ReleaseChecks:
         """Forget failures of a document that were the fault of an outage. The last one may not be released yet."""
         self._failures[was.id] -= was.attempts - now.attempts
 
-    def check(self, call: Call, was: ObservedDocument, now: ObservedDocument) -> Iterator[str]:
-        """Yield what is wrong with the way in which a document left its worker."""
+    def check(self, call: Call, was: ObservedDocument, now: ObservedDocument, *, at: datetime) -> Iterator[str]:
+        """Yield what is wrong with the way in which a document left its worker.
+
+        Args:
+            call: The call that took it from there.
+            was: The document before.
+            now: The document after.
+            at: The time of the commit, by the clock of the caller. A store may read the time of a call as late as that.
+        """
         if call.verb == "release":
             yield from self._check_release(call, was, now)
         elif call.verb == "reclaim":
-            yield from self._check_reclaim(call, was, now)
+            yield from self._check_reclaim(call, was, now, at)
         elif call.verb == "release_unknown" and was.id in call.options["keeping"]:
             yield f"{call.process} still works on {was.key}, and it was released"
         if now.state == "waiting" and not self._uncertainty.clocks:
@@ -77,7 +85,9 @@ class ReleaseChecks:
         if self._failures[was.id] > ATTEMPTS:
             yield f"{was.key} failed {self._failures[was.id]} times at {was.step}, where {ATTEMPTS} are allowed"
 
-    def _check_reclaim(self, call: Call, was: ObservedDocument, now: ObservedDocument) -> Iterator[str]:
+    def _check_reclaim(
+        self, call: Call, was: ObservedDocument, now: ObservedDocument, at: datetime
+    ) -> Iterator[str]:
         """Check that a live worker loses nothing, and that a worker that stopped on request causes no crash."""
         holder, beat = self._holder_of(was), self._observed.heartbeat_at(was.worker_id or 0)
         self._crashes[was.id] += now.crashes > was.crashes
@@ -89,9 +99,9 @@ class ReleaseChecks:
         if now.state != "dead" and tried_enough and was.step in call.arguments[0].step_ids:
             counts = f"{now.attempts} attempts, {now.crashes} crashes and {now.losses} losses"
             yield f"{was.key} is {now.state} after {counts} at {was.step}"
-        overdue = was.deadline_at is not None and was.deadline_at < call.at
-        if holder is not None and self._machine.is_running(holder) and call.at <= beat + LEASE and not overdue:
-            yield f"{was.key} was taken from {holder}, whose last heartbeat was {call.at - beat} ago"
+        overdue = was.deadline_at is not None and was.deadline_at < at
+        if holder is not None and self._machine.is_running(holder) and at <= beat + LEASE and not overdue:
+            yield f"{was.key} was taken from {holder}, whose last heartbeat was {at - beat} ago"
 
     def _check_dead(self, call: Call, was: ObservedDocument, now: ObservedDocument) -> Iterator[str]:
         tried, crashed, lost = self._failures[was.id], self._crashes[was.id], self._losses[was.id]

@@ -25,7 +25,7 @@ from holdfast.stores.protocol import DocumentFilter
 from holdfast.stores.sqlite import SqliteStore
 from tests.simulation.bodies import BEHAVIOURS, INCURABLE, TABLES, Behaviour, SimulatedBodies, new_document
 from tests.simulation.choices import Choices
-from tests.simulation.fake_os import Machine, NoProgress, SimulatedProcess, SimulatedThread
+from tests.simulation.fake_os import START, Machine, NoProgress, SimulatedProcess, SimulatedThread
 from tests.simulation.fake_threading import use_machine
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants, KeyAndFence
@@ -70,7 +70,7 @@ class Schedule:
         self.store.watch.on_reclaim = self.invariants.on_reclaim
         self.store.watch.check = self.invariants.check
         self.bodies = SimulatedBodies(
-            clock=self.machine.clock,
+            clock=lambda: START + timedelta(seconds=self.machine.now),
             wait=self.machine.sleep,
             on_verify=self._on_verify,
             die=self._die,
