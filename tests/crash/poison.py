@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -30,7 +31,14 @@ def _eat_memory() -> None:
         eaten.append(bytearray(8 << 20))
 
 
+def _exit_in_a_thread() -> None:
+    thread = threading.Thread(target=os._exit, args=(3,))
+    thread.start()
+    thread.join()
+
+
 ENDS = {
+    "exit in a thread": _exit_in_a_thread,
     "segfault": lambda: ctypes.string_at(0),
     "exit": lambda: os._exit(3),
     "abort": os.abort,

@@ -30,6 +30,7 @@ SIGNS = {
     "segfault": "SIGSEGV",
     "abort": "SIGABRT",
     "exit": "os._exit(3)",
+    "exit in a thread": "os._exit(3)",
     "native exit": "an exit with code 4 in native code",
     "native exit 0": "an exit with code 0 in native code",
     "native exit 2": "an exit with code 2 in native code",
@@ -89,6 +90,15 @@ def test_documents_that_end_their_worker_are_found_within_four_crashes(store: St
     last = [store.journal(dead[kind].id)[-1].detail for kind in kinds]
     assert [detail["evidence"] for detail in last] == ["signal", "exit", "signal"]
     assert all("in _run" in detail["traceback"] for detail in last)
+
+
+def test_a_document_whose_own_thread_ends_the_worker_is_found_within_four_crashes(store: Store, url: str) -> None:
+    submit(store, poison.poison, "exit in a thread")
+    ended = restart_until_done(url, "poison")
+    assert set(ended) == {3}
+    assert len(ended) <= MAX_CRASHES
+    (dead,) = assert_only_poison_is_parked(store, "poison", "exit in a thread").values()
+    assert (dead.code, SIGNS[dead.key] in dead.reason) == (WORKER_CRASHED, True)
 
 
 def test_a_document_that_eats_the_memory_is_found_within_four_crashes(store: Store, url: str) -> None:

@@ -73,13 +73,20 @@ class WorkerMaintenance:
         return monotonic() - self._ran_at >= max(every, SECONDS_PER_PAIR * self._others**2)
 
     def run(self, me: WorkerRecord, held: Sequence[int]) -> list[DocumentStatus]:
-        """Do all maintenance once. Return the documents that were reclaimed."""
+        """Do all maintenance once. Return the documents that were reclaimed.
+
+        A worker that is silent itself does nothing. Its machine was suspended, and its next heartbeat comes at once.
+        Until then it would take its own documents away from itself.
+        """
         self._ran_at = monotonic()
+        workers = self._store.workers()
+        if any(silent for worker, _, silent in workers if worker.id == me.id):
+            return []
         is_new_lease = self._lease_began is None or monotonic() - self._lease_began > me.lease.total_seconds()
         if is_new_lease:
             self._lease_began = monotonic()
             self._reset_future_times(me)
-        others = {worker: silent for worker, _, silent in self._store.workers() if worker.id != me.id}
+        others = {worker: silent for worker, _, silent in workers if worker.id != me.id}
         gone = gone_among(others)
         self._others = sum(not silent and worker.id not in gone for worker, silent in others.items())
         reclaimed = self._reclaim(

@@ -87,6 +87,47 @@ def test_an_exit_in_a_body_is_noted_and_blames_only_its_document(
     assert "in body" in death.traceback
 
 
+def test_an_exit_in_a_thread_that_a_body_started_blames_what_runs(
+    store: Store, recorder: CrashRecorder, marks: RunningMarks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks.begin(marks.take_cell(), 4)  # in another thread
+    monkeypatch.setattr(hooks, "_real_exit", lambda _: None)
+
+    def watchdog() -> None:
+        inner = threading.Thread(target=os._exit, args=(3,))
+        inner.start()
+        inner.join()
+
+    def body() -> None:
+        marks.cells[marks.enter_thread()] = 5
+        outer = threading.Thread(target=watchdog)
+        outer.start()
+        outer.join()
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    death = find_deaths(store, [WORKER], gone=[1]).deaths[1]
+    assert (death.evidence, death.sign, death.running) == ("exit", "os._exit(3)", {4, 5})
+
+
+def test_a_thread_of_the_program_itself_may_end_it(
+    store: Store, recorder: CrashRecorder, marks: RunningMarks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks.begin(marks.take_cell(), 4)
+    monkeypatch.setattr(hooks, "_real_exit", lambda _: None)
+    thread = threading.Thread(target=os._exit, args=(3,))
+    thread.start()
+    thread.join()
+    assert find_deaths(store, [WORKER], gone=[1]).deaths == {}
+
+
+def test_threads_start_as_before_when_no_worker_runs(recorder: CrashRecorder) -> None:
+    assert threading.Thread.start is hooks._our_start
+    recorder.close()
+    assert threading.Thread.start.__module__ == "threading"
+
+
 def test_an_exit_that_no_body_calls_ends_in_order(
     store: Store, recorder: CrashRecorder, marks: RunningMarks, monkeypatch: pytest.MonkeyPatch
 ) -> None:

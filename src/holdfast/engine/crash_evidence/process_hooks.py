@@ -1,5 +1,8 @@
 """What is installed once in a process while workers run in it: faulthandler, and a note before `os._exit`.
 
+A body may start threads, and one of them may call `os._exit`. So a thread that a body starts carries a mark, and so do
+the threads that it starts. Which document the thread works for is not known: all that run then are suspected.
+
 A process may have several workers, each with its own note. faulthandler writes to one file, so one of the notes has the
 text of all. A program that enabled faulthandler itself keeps it: then only a supervising parent sees a fatal signal.
 """
@@ -10,6 +13,7 @@ import faulthandler
 import os
 import threading
 import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
 
@@ -17,6 +21,8 @@ from holdfast.engine.crash_evidence.notes import ExitNote, encoded_text
 
 MAX_FRAMES = 30
 """How many frames of the stack are added to a note."""
+STARTED_FOR = "_holdfast_started_for"
+"""The attribute of a thread that a body started, directly or not: the recorders of the workers that ran the body."""
 
 
 class Recorder(Protocol):
@@ -34,6 +40,9 @@ class Recorder(Protocol):
     def running_here(self) -> frozenset[int]:
         """Return the documents whose body or effect the present thread runs."""
 
+    def running_anywhere(self) -> frozenset[int]:
+        """Return the documents whose body or effect any thread of the worker runs."""
+
     def remove(self) -> None:
         """Remove the note."""
 
@@ -50,6 +59,8 @@ class ProcessHooks:
         self._has_faulthandler = False
         self._real_exit = os._exit
         self._our_exit = self._exit  # one object, so that it can be recognised
+        self._real_start = threading.Thread.start
+        self._our_start = self._marking_start()
         self.supervisor = 0
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._leave)
@@ -60,6 +71,9 @@ class ProcessHooks:
             self._recorders.append(recorder)
             if os._exit is not self._our_exit:
                 self._real_exit, os._exit = os._exit, self._our_exit
+            if threading.Thread.start is not self._our_start:
+                self._real_start = threading.Thread.start
+                threading.Thread.start = self._our_start  # type: ignore[method-assign]
             self._write_faults_to_first()
 
     def discard(self, recorder: Recorder) -> None:
@@ -69,11 +83,25 @@ class ProcessHooks:
                 self._recorders.remove(recorder)
                 self._write_faults_to_first()
             if not self._recorders:
-                self._restore_exit()
+                self._restore_functions()
 
-    def _restore_exit(self) -> None:
-        if os._exit is self._our_exit:  # else others have replaced it since, and call ours
+    def _restore_functions(self) -> None:
+        """Put back the functions that were replaced, unless others have replaced them since, and call ours."""
+        if os._exit is self._our_exit:
             os._exit = self._real_exit
+        if threading.Thread.start is self._our_start:
+            threading.Thread.start = self._real_start  # type: ignore[method-assign]
+
+    def _marking_start(self) -> Callable[[threading.Thread], None]:
+        """Return a `Thread.start` that marks the threads that bodies start."""
+
+        def start(thread: threading.Thread) -> None:
+            starters = [recorder for recorder in self._recorders if recorder.running_here()] or _started_for()
+            if starters:
+                setattr(thread, STARTED_FOR, starters)
+            self._real_start(thread)
+
+        return start
 
     def _write_faults_to_first(self) -> None:
         if not self._recorders:
@@ -88,7 +116,7 @@ class ProcessHooks:
                 recorder.write_faults_to(first.path)
 
     def _exit(self, status: int) -> NoReturn:
-        """Add a note if a body or an effect ends the process. Anybody else who ends it does so in order."""
+        """Add a note if a body, an effect or a thread of one ends the process. Anybody else who ends it does so in order."""
         try:
             self._note_exit(status)
         finally:
@@ -96,6 +124,8 @@ class ProcessHooks:
 
     def _note_exit(self, status: int) -> None:
         running = {recorder: recorder.running_here() for recorder in self._recorders}
+        if not any(running.values()):
+            running |= {recorder: recorder.running_anywhere() for recorder in _started_for() if recorder in running}
         stack = "".join(traceback.format_stack(limit=MAX_FRAMES))
         for recorder, documents in running.items():
             if documents:
@@ -109,10 +139,15 @@ class ProcessHooks:
         self._lock = threading.Lock()  # another thread may have held it at the fork
         recorders, self._recorders = self._recorders, []
         self._write_faults_to_first()
-        self._restore_exit()
+        self._restore_functions()
         self.supervisor = 0
         for recorder in recorders:
             recorder.leave()
+
+
+def _started_for() -> Sequence[Recorder]:
+    """Return the recorders of the workers whose bodies started the present thread."""
+    return getattr(threading.current_thread(), STARTED_FOR, ())
 
 
 hooks = ProcessHooks()

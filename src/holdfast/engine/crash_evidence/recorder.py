@@ -22,7 +22,7 @@ from holdfast.engine.crash_evidence.notes import (
 )
 from holdfast.engine.crash_evidence.oom_kills import OomWatch
 from holdfast.engine.crash_evidence.process_hooks import hooks
-from holdfast.engine.crash_evidence.running_marks import FAULTS_BEGIN, OOM_KILLS, TEXT_BEGINS, RunningMarks
+from holdfast.engine.crash_evidence.running_marks import FAULTS_BEGIN, OOM_KILLS, TEXT_BEGINS, RunningMarks, running_documents
 from holdfast.stores.protocol import Store
 
 FORGOTTEN_AFTER = 7 * 24 * 3600
@@ -87,6 +87,10 @@ class CrashRecorder:
     def running_here(self) -> frozenset[int]:
         """Return the documents whose body or effect the present thread runs."""
         return self._marks.of_this_thread()
+
+    def running_anywhere(self) -> frozenset[int]:
+        """Return the documents whose body or effect any thread of the worker runs."""
+        return running_documents(self._marks.cells) or frozenset()
 
     def remove(self) -> None:
         """Remove the note."""
