@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Unpack
 
 from msgspec.structs import replace
 
-from holdfast.core.document import Document
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
 from holdfast.engine.settings import DEFAULT_PROCESSES, WorkerOptions
 from holdfast.observe.report import Report
 from holdfast.pipelines.rag.chunk.chunks import Split
-from holdfast.pipelines.rag.collections import jobs, metadata, reindex
+from holdfast.pipelines.rag.collections import deletion, reindex
+from holdfast.pipelines.rag.collections.library_pipeline import LibraryPipeline, ReadOptions
 from holdfast.pipelines.rag.collections.open_collection import OpenCollection
-from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings, remove_collection
-from holdfast.pipelines.rag.embed import Embedder, is_service
-from holdfast.pipelines.rag.extract.readers import LocalReader, Reader, ServiceReader, preload_parsers
-from holdfast.pipelines.rag.index import DocumentName, EmbeddingModel, Index, Where
+from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings
+from holdfast.pipelines.rag.embed import Embedder
+from holdfast.pipelines.rag.extract.readers import Reader
+from holdfast.pipelines.rag.index import EmbeddingModel, Index, Where
 from holdfast.pipelines.rag.index.registry import STORE, Indexes, check_processes
-from holdfast.pipelines.rag.ingest.attachments import submit_attachments
 from holdfast.pipelines.rag.ingest.file_changes import FileChange
 from holdfast.pipelines.rag.ingest.intake import DEFAULT_SCAN, ScanOptions, SourceIngest, require_extra
-from holdfast.pipelines.rag.ingest.removal import SOURCE_FORGOTTEN, WITHDRAWN, withdraw_all
-from holdfast.pipelines.rag.ingest.source_documents import forget_document
-from holdfast.pipelines.rag.ingest.trusted_sources import TrustedSources
 from holdfast.pipelines.rag.ingest.watcher import SourceSnapshot
-from holdfast.pipelines.rag.pipeline import PageStep, PipelineParts, ProgressCounter, build_pipeline
+from holdfast.pipelines.rag.pipeline import PageStep, ProgressCounter
 from holdfast.pipelines.rag.search.search import EVERYWHERE, By, Search, SearchResult
-from holdfast.pipelines.rag.sources import Source, find_root, parse_source
+from holdfast.pipelines.rag.sources import Source, parse_source
 from holdfast.pipelines.rag.values import DEFAULT_COLLECTION, DEFAULT_RESULTS
 from holdfast.stores.protocol import Store
 
@@ -57,9 +52,6 @@ class Library:
         allow_private: Allow documents whose URLs lead to private networks.
         follow_symlinks: Allow documents that links in a folder lead to, outside of that folder.
         indexes: The indexes of the store, to share them with other libraries.
-
-    Attributes:
-        progress: How many pages, chunks and vectors this process made, by step.
 
     Raises:
         HoldfastError: The name is not valid.
@@ -89,13 +81,10 @@ class Library:
     ) -> None:
         self.store = store
         self._opened = OpenCollection(store, name, settings, embedder, indexes or Indexes(store))
-        self._trusted = TrustedSources(store, name)
-        self._given_reader = reader
-        self._split = split
-        self._pages = pages
-        self._allow_private = allow_private
-        self._follow_symlinks = follow_symlinks
-        self.progress = ProgressCounter()
+        options = ReadOptions(
+            reader=reader, split=split, pages=pages, allow_private=allow_private, follow_symlinks=follow_symlinks
+        )
+        self._pipeline = LibraryPipeline(self._opened, options)
 
     @property
     def collection(self) -> Collection:
@@ -122,27 +111,15 @@ class Library:
         """The name and dimension of the embedder."""
         return self._opened.model
 
-    @cached_property
+    @property
     def pipeline(self) -> Pipeline:
         """The pipeline that documents go through."""
-        reader = self._reader()
-        self._trusted.refresh()
-        settings = self.collection.settings
-        parts = PipelineParts(
-            reader=reader,
-            embedder=self.embedder,
-            index=self.index,
-            split=self._split,
-            pages=self._pages,
-            at_once=settings.at_once if isinstance(reader, ServiceReader) else None,
-            submit=self._submit_attachments,
-            pages_per_commit=settings.pages_per_commit,
-            progress=self.progress,
-            without_vectors=self._count_without_vectors,
-            refuse=self._trusted.reject_untrusted,
-            follow_symlinks=self._follow_symlinks,
-        )
-        return build_pipeline(self.collection, parts)
+        return self._pipeline.pipeline
+
+    @property
+    def progress(self) -> ProgressCounter:
+        """How many pages, chunks and vectors this process made, by step."""
+        return self._pipeline.progress
 
     # ingest
 
@@ -183,10 +160,10 @@ class Library:
         """
         require_extra()
         check_processes(self.collection.settings.index, processes)
-        self._require_service_settings()
+        self._pipeline.require_service_settings()
         if self.collection.settings.index != STORE:
             self.index.check_reachable(self.collection.name, model=self.model)
-        self._trusted.refresh()
+        self._pipeline.trusted.refresh()
         self.reprocess_stale()
 
     def submit_changes(
@@ -244,7 +221,7 @@ class Library:
         """
         report = Report()
         check_processes(self.collection.settings.index, options.get("processes", DEFAULT_PROCESSES))
-        self._trusted.refresh()
+        self._pipeline.trusted.refresh()
         if waiting := self.store.balance(self.collection.name).open:
             self.preload_parsers()
             options.setdefault("threads", INGEST_THREADS)
@@ -257,7 +234,7 @@ class Library:
 
     def preload_parsers(self) -> None:
         """Import the parsers that most of the waiting documents need, before processes are forked."""
-        preload_parsers(pdfs=bool(self.store.select(self.pipeline.name, state="waiting", key="*.pdf", limit=1)))
+        self._pipeline.preload_parsers()
 
     def trust_source(self, source: Source) -> None:
         """Allow the files of a source to be read, because somebody named it here.
@@ -265,7 +242,7 @@ class Library:
         Args:
             source: The source.
         """
-        self._trusted.trust(source.root, self.indexes.database)
+        self._pipeline.trusted.trust(source.root, self.indexes.database)
 
     # settings
 
@@ -347,14 +324,7 @@ class Library:
 
         The files are not touched. If they are ingested again, they are new documents.
         """
-        name = self.collection.name
-        with self.store.transaction() as tx:
-            jobs.delete_jobs(tx, name)
-        withdraw_all(self.store, self.indexes.database, name, who="delete", reason="its collection was deleted")
-        with self.store.transaction() as tx:
-            remove_collection(tx, name)
-            metadata.delete_metadata(tx, name)
-        self.indexes.drop_abandoned()
+        deletion.delete_collection(self._opened)
 
     def forget(self, source: str, *, document: str | None = None) -> int:
         """Delete all documents of a source from the index, or one of them, even if they do not exist any more.
@@ -373,26 +343,7 @@ class Library:
             SourceRefused: Nothing was ingested from this source.
             UnknownDocument: The source has no such document.
         """
-        root = self.find_source_root(source)
-        with self.store.transaction() as tx:
-            jobs.delete_jobs(tx, self.collection.name, source=root)
-        if document is None:
-            withdrawn = self._forget_source(root)
-        else:
-            name = DocumentName(self.collection.name, root, document)
-            withdrawn = forget_document(self.store, self.indexes.database, name)
-        if self.collection.settings.index != STORE and self._opened.has_embedder():
-            self.index.maintain(self.collection.name, model=self.model)
-        return withdrawn
-
-    def _forget_source(self, root: str) -> int:
-        name = self.collection.name
-        withdrawn = withdraw_all(
-            self.store, self.indexes.database, name, source=root, who="forget", code=SOURCE_FORGOTTEN
-        )
-        with self.store.transaction() as tx:
-            metadata.delete_metadata(tx, name, source=root)
-        return withdrawn
+        return deletion.forget(self._opened, source, document=document)
 
     def find_source_root(self, source: str) -> str:
         """Find the root by which the collection knows a source, even if it does not exist any more.
@@ -406,7 +357,7 @@ class Library:
         Raises:
             SourceRefused: Nothing was ingested from this source.
         """
-        return find_root(source, [batch.batch for batch in self.store.batch_counts(self.collection.name)])
+        return deletion.find_source_root(self._opened, source)
 
     def count_withdrawn(self) -> int:
         """Count the documents that were withdrawn: their files were deleted, or their source was forgotten.
@@ -414,7 +365,7 @@ class Library:
         Returns:
             How many documents there are.
         """
-        return sum(self.store.count(self.pipeline.name, state="cancelled", code=code) for code in WITHDRAWN)
+        return deletion.count_withdrawn(self._opened)
 
     def close(self) -> None:
         """Close connections and free memory. The next use opens them again."""
@@ -432,30 +383,3 @@ class Library:
         self.trust_source(source)
         intake.apply_changes(report)
         return intake
-
-    def _require_service_settings(self) -> None:
-        """Raise MissingSetting if a service has no key. Otherwise each document would fail with it."""
-        if isinstance(reader := self._reader(), ServiceReader):
-            reader.azure.require_settings()
-        if is_service(self.collection.settings.embedder):
-            from holdfast.pipelines.rag.embed.remote_base import HttpEmbedder
-
-            if isinstance(self.embedder, HttpEmbedder):
-                self.embedder.require_settings()
-
-    def _reader(self) -> Reader:
-        if self._given_reader is not None:
-            return self._given_reader
-        if self.collection.settings.reader == "local":
-            return LocalReader(self._allow_private)
-        from holdfast.pipelines.rag.extract.azure_reader import AzureReader
-
-        return ServiceReader(AzureReader(), self._allow_private)
-
-    def _submit_attachments(self, doc: Document, names: Sequence[str]) -> None:
-        submit_attachments(self.pipeline, self.store, self.indexes.database, doc, names=names)
-
-    def _count_without_vectors(self, doc: Document) -> int:
-        """Count the chunks of a document that were set aside because no vector could be made."""
-        document = self.store.document(doc.pipeline, doc.batch, doc.key)
-        return sum(step == "embed" for step, _ in self.store.failed_items(document.id))

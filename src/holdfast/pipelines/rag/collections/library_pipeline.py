@@ -1,0 +1,98 @@
+"""The pipeline of a library: the parts that it is built from, and what they need before documents are processed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from holdfast.core.document import Document
+from holdfast.core.pipeline import Pipeline
+from holdfast.pipelines.rag.chunk.chunks import Split
+from holdfast.pipelines.rag.collections.open_collection import OpenCollection
+from holdfast.pipelines.rag.embed import is_service
+from holdfast.pipelines.rag.extract.readers import LocalReader, Reader, ServiceReader, preload_parsers
+from holdfast.pipelines.rag.ingest.attachments import submit_attachments
+from holdfast.pipelines.rag.ingest.trusted_sources import TrustedSources
+from holdfast.pipelines.rag.pipeline import PageStep, PipelineParts, ProgressCounter, build_pipeline
+
+
+class ReadOptions(Struct, frozen=True, kw_only=True):
+    """How a Library reads documents, besides the settings of its collection. `Library` describes each option."""
+
+    reader: Reader | None = None
+    split: Split | None = None
+    pages: Sequence[PageStep] = ()
+    allow_private: bool = False
+    follow_symlinks: bool = False
+
+
+class LibraryPipeline:
+    """Builds the pipeline of an open collection.
+
+    Attributes:
+        trusted: The sources whose files may be read.
+        progress: How many pages, chunks and vectors this process made, by step.
+    """
+
+    def __init__(self, opened: OpenCollection, options: ReadOptions) -> None:
+        self._opened = opened
+        self._options = options
+        self.trusted = TrustedSources(opened.store, opened.name)
+        self.progress = ProgressCounter()
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """The pipeline that documents go through."""
+        opened, options = self._opened, self._options
+        reader = self._reader()
+        self.trusted.refresh()
+        parts = PipelineParts(
+            reader=reader,
+            embedder=opened.embedder,
+            index=opened.index,
+            split=options.split,
+            pages=options.pages,
+            at_once=opened.settings.at_once if isinstance(reader, ServiceReader) else None,
+            submit=self._submit_attachments,
+            pages_per_commit=opened.settings.pages_per_commit,
+            progress=self.progress,
+            without_vectors=self._count_without_vectors,
+            refuse=self.trusted.reject_untrusted,
+            follow_symlinks=options.follow_symlinks,
+        )
+        return build_pipeline(opened.collection, parts)
+
+    def require_service_settings(self) -> None:
+        """Raise MissingSetting if a service has no key. Otherwise each document would fail with it."""
+        if isinstance(reader := self._reader(), ServiceReader):
+            reader.azure.require_settings()
+        if is_service(self._opened.settings.embedder):
+            from holdfast.pipelines.rag.embed.remote_base import HttpEmbedder
+
+            if isinstance(self._opened.embedder, HttpEmbedder):
+                self._opened.embedder.require_settings()
+
+    def preload_parsers(self) -> None:
+        """Import the parsers that most of the waiting documents need, before processes are forked."""
+        store = self._opened.store
+        preload_parsers(pdfs=bool(store.select(self.pipeline.name, state="waiting", key="*.pdf", limit=1)))
+
+    def _reader(self) -> Reader:
+        if self._options.reader is not None:
+            return self._options.reader
+        if self._opened.settings.reader == "local":
+            return LocalReader(self._options.allow_private)
+        from holdfast.pipelines.rag.extract.azure_reader import AzureReader
+
+        return ServiceReader(AzureReader(), self._options.allow_private)
+
+    def _submit_attachments(self, doc: Document, names: Sequence[str]) -> None:
+        submit_attachments(self.pipeline, self._opened.store, self._opened.indexes.database, doc, names=names)
+
+    def _count_without_vectors(self, doc: Document) -> int:
+        """Count the chunks of a document that were set aside because no vector could be made."""
+        store = self._opened.store
+        document = store.document(doc.pipeline, doc.batch, doc.key)
+        return sum(step == "embed" for step, _ in store.failed_items(document.id))
