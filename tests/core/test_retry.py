@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from email.message import Message
 from email.utils import format_datetime
 from types import SimpleNamespace
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 from hypothesis import given
@@ -166,6 +168,12 @@ def test_a_response_without_headers_asks_for_nothing() -> None:
     error: Any = RuntimeError()
     error.response = SimpleNamespace(headers=None)
     assert retry_after(error) is None
+
+
+def test_an_http_error_of_urllib_has_its_headers_itself() -> None:
+    headers = Message()
+    headers["retry-after"] = "7"
+    assert retry_after(HTTPError("http://localhost/", 429, "Too Many Requests", headers, None)) == SECOND * 7
 
 
 def test_a_date_beyond_all_calendars_names_no_wait() -> None:

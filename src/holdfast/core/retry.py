@@ -178,7 +178,7 @@ def is_suspect(*, crashes: int, losses: int) -> bool:
 
 
 def retry_after(error: BaseException, *, now: datetime | None = None) -> timedelta | None:
-    """Return the wait that a service asked for: `error.retry_after` or the Retry-After header of its response."""
+    """Return the wait that a service asked for: `error.retry_after`, or the Retry-After header of its response."""
     try:
         return _retry_after(error, now=now)
     except BaseException:  # noqa: BLE001 - attributes of an unknown error may raise anything, also SystemExit
@@ -188,7 +188,8 @@ def retry_after(error: BaseException, *, now: datetime | None = None) -> timedel
 def _retry_after(error: BaseException, *, now: datetime | None) -> timedelta | None:
     wait: Any = getattr(error, "retry_after", None)
     if wait is None:
-        headers = getattr(getattr(error, "response", None), "headers", None)
+        response = getattr(error, "response", None)
+        headers = getattr(error if response is None else response, "headers", None)  # urllib's errors have headers
         return None if headers is None else retry_after_header(headers, now=now)
     if isinstance(wait, timedelta):
         return min(max(wait, timedelta(0)), LONGEST)
