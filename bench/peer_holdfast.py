@@ -85,7 +85,7 @@ def _checkpoints(event: Committed) -> int:
 if __name__ == "__main__":
     C.drive(
         "holdfast",
-        C.version_of("holdfast"),
+        holdfast.__version__,
         str(Path(__file__).resolve()),
         setup,
         enqueue,

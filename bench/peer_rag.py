@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -74,4 +75,4 @@ if __name__ == "__main__":
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault("PYTHONPYCACHEPREFIX", str(C.PERF_HOME / "pycache"))
     here = str(Path(__file__).resolve())
-    C.drive_w5("holdfast", C.version_of("holdfast"), here, ingest, count, note="all features on")
+    C.drive_w5("holdfast", version("holdfast-pipelines"), here, ingest, count, note="all features on")
