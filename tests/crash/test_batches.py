@@ -19,7 +19,6 @@ from holdfast.ops.close_batch import closing_document
 from holdfast.stores.protocol import Store
 from holdfast.stores.sql import batches as sql_batches
 from holdfast.stores.sql import cleanup as sql_cleanup
-from holdfast.stores.sql import deadlines as sql_deadlines
 from holdfast.testing.crash.child_process import run_in_child
 from holdfast.testing.crash.databases import databases
 from holdfast.testing.crash.report import Point
@@ -226,14 +225,14 @@ def test_a_deadline_whose_worker_is_killed_ends_each_document_once(server: str, 
     def die_in_slice(url: str) -> Callable[[], bytes]:
         def work() -> bytes:
             with holdfast.open(url) as store:
-                end = sql_deadlines._end
+                end = sql_batches._end
 
                 def end_and_die(*arguments: Any) -> None:
                     end(*arguments)
                     if side == "inside the transaction" and len(slices) == 1:
                         os.kill(os.getpid(), signal.SIGKILL)
 
-                sql_deadlines._end = end_and_die  # only in this child process
+                sql_batches._end = end_and_die  # only in this child process
                 plan, slices = store.declare(letters.shape()), []
                 while expired := store.expire_batch(plan, who="holdfast", limit=5):
                     slices.append(expired)

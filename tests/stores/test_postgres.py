@@ -33,8 +33,7 @@ from holdfast.core.future_times import CLOCK_TOLERANCE
 from holdfast.core.model import Claim, Failure, Item, NewDocument
 from holdfast.core.moves import ACCEPTED, Effect, Refused, Tx
 from holdfast.stores.postgres import PostgresStore, connection
-from holdfast.stores.postgres.array_literals import bytes_, numbers, texts
-from holdfast.stores.postgres.dialect import SQL, PostgresDialect
+from holdfast.stores.postgres.dialect import SQL, PostgresDialect, bytes_, numbers, texts
 from holdfast.stores.postgres.store import NEWEST
 from holdfast.stores.sql.dialect import Rows
 from holdfast.stores.sql.documents import PAGE

@@ -9,8 +9,7 @@ from holdfast.stores.memory.decisions import Decisions
 from holdfast.stores.memory.documents import DocumentReads
 from holdfast.stores.memory.intake import Intake
 from holdfast.stores.memory.maintenance import Maintenance
-from holdfast.stores.memory.overview import OverviewReads
-from holdfast.stores.memory.wait_causes import WaitCauses
+from holdfast.stores.memory.overview import OverviewReads, WaitCauses
 
 
 class MemoryStore(Intake, Circuits, OverviewReads, DocumentReads, WaitCauses, Maintenance, Cleanup, Decisions, Batches):

@@ -16,8 +16,7 @@ from holdfast.core.passwords import hide_password
 from holdfast.core.stream_transactions import counted_by_stream
 from holdfast.stores.postgres.connection import BEGIN_TO_READ, Connections, Db
 from holdfast.stores.postgres.dialect import PostgresDialect
-from holdfast.stores.postgres.transaction import Tx
-from holdfast.stores.postgres.transaction_guard import CLOSE, GUARDED, refuse_broken_transaction
+from holdfast.stores.postgres.transaction_guard import CLOSE, GUARDED, Tx, refuse_broken_transaction
 from holdfast.stores.protocol import Clock
 from holdfast.stores.sql.base import Base, Task
 from holdfast.stores.sql.dialect import Dialect

@@ -20,10 +20,9 @@ from holdfast.core.model import Plan, WorkerRecord
 from holdfast.core.moves import ACCEPTED, LOST, CommitResult, Move, effect_name, transaction_ended
 from holdfast.stores.group_commit import EffectFailed, EffectsDisturbed, commit_allowed, run_effect, run_effects
 from holdfast.stores.json_fields import by_id, extents_by_id
-from holdfast.stores.postgres.array_literals import bytes_, numbers, sparse_numbers, texts
 from holdfast.stores.postgres.base import PostgresBase
 from holdfast.stores.postgres.connection import CommitRefused, Db
-from holdfast.stores.postgres.dialect import SQL
+from holdfast.stores.postgres.dialect import SQL, bytes_, numbers, sparse_numbers, texts
 from holdfast.stores.postgres.error_mapping import Collided, ConnectionLost
 from holdfast.stores.postgres.session_state import session_differs
 from holdfast.stores.postgres.transaction_guard import (

@@ -1,4 +1,4 @@
-"""The SQL of PostgreSQL: lists are arrays, and each column of rows is an array."""
+"""The SQL of PostgreSQL: lists are arrays, and each column of rows is an array, written as one text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from psycopg import DataError
+
 from holdfast.stores.document_filter import as_like
-from holdfast.stores.postgres.array_literals import Literal, numbers, texts
 from holdfast.stores.sql.dialect import MICROSECOND, Rows
 from holdfast.stores.sql.query_files import Query, load_translated, to_postgres
 
@@ -66,3 +67,51 @@ def interval(span: timedelta) -> str:
     hours, minutes = divmod(minutes, 60)
     sign = "-" if span < timedelta(0) else ""
     return f"{sign}{hours}:{minutes:02}:{seconds:02}.{micros:06}"
+
+
+Literal = str | None
+"""An array as text, or None for a column in which every row is null: `unnest` adds the nulls."""
+
+
+def numbers(column: Sequence[int | None]) -> Literal:
+    """Return a column of numbers as an array."""
+    if column and column.count(column[0]) == len(column):  # documents often go the same way together
+        joined = f"{column[0]}," * (len(column) - 1) + str(column[0])
+    else:
+        joined = str(list(column))[1:-1]
+    return "{" + joined.replace("None", "null") + "}"
+
+
+def sparse_numbers(column: Sequence[int | None]) -> Literal:
+    """Return a column of numbers as an array, or None if all are null."""
+    return None if column.count(None) == len(column) else numbers(column)
+
+
+def texts(column: Sequence[str | None]) -> Literal:
+    """Return a column of texts as an array, or None if all are null."""
+    try:
+        joined = "\0".join(column)  # type: ignore[arg-type]  # the usual column has no nulls
+    except TypeError:
+        return _with_nulls(column)
+    if joined.count("\0") >= max(len(column), 1):
+        raise DataError("PostgreSQL keeps no text with the character NUL (0x00) in it; replace or drop it")
+    return '{"' + _escaped(joined).replace("\0", '","') + '"}' if column else "{}"
+
+
+def bytes_(column: Sequence[bytes | None]) -> Literal:
+    """Return a column of bytes as an array, or None if all are null."""
+    if column.count(None) == len(column):
+        return None
+    return "{" + ",".join(["null" if data is None else f'"\\\\x{data.hex()}"' for data in column]) + "}"
+
+
+def _with_nulls(column: Sequence[str | None]) -> Literal:
+    if column.count(None) == len(column):
+        return None
+    if any("\0" in text for text in column if text):
+        raise DataError("PostgreSQL keeps no text with the character NUL (0x00) in it; replace or drop it")
+    return "{" + ",".join(["null" if text is None else f'"{_escaped(text)}"' for text in column]) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

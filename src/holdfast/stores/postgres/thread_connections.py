@@ -23,13 +23,54 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
 from holdfast.core.errors import StoreError, StoreGone
 from holdfast.stores.postgres.connection_watchdog import WatchedConnection
 from holdfast.stores.postgres.error_mapping import own_statement, why_no_connection
-from holdfast.stores.postgres.session_settings import apply_settings
+
+
+class Needed(NamedTuple):
+    """A setting that must have a value, and whether poolers keep it for each client."""
+
+    name: str
+    value: str
+    pooled: bool
+
+
+NEEDED = (
+    Needed("datestyle", "ISO", pooled=True),
+    Needed("standard_conforming_strings", "on", pooled=True),
+    Needed("intervalstyle", "postgres", pooled=False),
+    Needed("array_nulls", "on", pooled=False),
+    Needed("default_transaction_isolation", "read committed", pooled=False),
+)
+"""`ISO` leaves the order of day and month as it is: `ISO, DMY` will do."""
+
+MAY_DIFFER_BEHIND_POOLERS = ("default_transaction_isolation",)
+"""Transactions begin with their own isolation. A single statement that collides is repeated."""
+
+ASK = f"select pg_backend_pid(), {', '.join(f'current_setting({needed.name!r})' for needed in NEEDED)}"
+
+
+def apply_settings(db: Connection[tuple[Any, ...]], name: str) -> None:
+    """Set on a new connection what it needs. Raise StoreError if a pooler makes that impossible."""
+    ((pid, *values),) = db.execute(ASK).fetchall()
+    differing = [
+        needed for needed, value in zip(NEEDED, values, strict=True) if value.partition(",")[0] != needed.value
+    ]
+    is_pooled = pid != db.info.backend_pid
+    for needed in differing:
+        if not is_pooled or needed.pooled:
+            db.execute("select set_config(%s, %s, false)", (needed.name, needed.value))
+        elif needed.name not in MAY_DIFFER_BEHIND_POOLERS:
+            raise StoreError(
+                f"{name}: behind a pooler, {needed.name} must be {needed.value!r} for every session, and it is not. "
+                f"Set it for the role: `alter role ... set {needed.name} = '{needed.value}'`, or use no pooler"
+            )
+
 
 PATIENCE = 30.0
 """For how many seconds to try to connect to a database that answered before and now does not."""

@@ -1,4 +1,4 @@
-"""Keep effects from ending the transaction that they are given, on PostgreSQL.
+"""The transaction that effects write through on PostgreSQL, and the guard that keeps effects from ending it.
 
 An effect can get at the connection of the driver, and an ORM works with it. So the guard is in the server itself:
 
@@ -18,17 +18,20 @@ rolled back, and its effects run one by one.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from secrets import token_hex
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
-from holdfast.core.errors import BodyError
-from holdfast.core.moves import transaction_ended
+from holdfast.core.errors import BodyError, StoreError, TransactionEnded
+from holdfast.core.moves import refuse_to_end, transaction_ended
+from holdfast.stores.chained_submit import SubmittingTx, SubmitWithin
 from holdfast.stores.postgres.connection_watchdog import WatchedConnection
-from holdfast.stores.postgres.error_mapping import ConnectionLost
+from holdfast.stores.postgres.error_mapping import ConnectionLost, own_errors
 
 CURSOR = f"hf_{token_hex(8)}"
 
@@ -84,3 +87,48 @@ def refuse_broken_transaction(db: WatchedConnection, name: str, effect: str) -> 
         raise transaction_ended(effect, how=db.refused)
     if status == TransactionStatus.INERROR:
         raise BodyError("an effect passed over an error of the database; PostgreSQL keeps nothing after one")
+
+
+class Tx(SubmittingTx):
+    """The transaction that effects write through. Its errors are the store's; all other errors are the effect's own."""
+
+    dialect: Literal["sqlite", "postgresql"] = "postgresql"
+
+    __slots__ = ("_db", "_name", "answered_at", "idle", "store_error")
+
+    def __init__(self, db: Connection[Any], name: str, submit_within: SubmitWithin) -> None:
+        super().__init__(submit_within)
+        self._db = db
+        self._name = name
+        self.store_error: StoreError | None = None
+        self.answered_at = time.monotonic()
+        self.idle = 0.0
+        """How many seconds the transaction was idle before the last statement. Waiting for an answer is not idle."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Any:
+        """Run one statement and return psycopg's cursor."""
+        refuse_to_end(sql)
+        with self._statements():
+            return self._db.execute(sql, parameters or None)
+
+    def executemany(self, sql: str, parameters: Any, /) -> Any:
+        """Run one statement for each of many parameters, in one round trip."""
+        refuse_to_end(sql)
+        with self._statements():
+            cursor = self._db.cursor()
+            cursor.executemany(sql, parameters)
+            return cursor
+
+    @contextmanager
+    def _statements(self) -> Iterator[None]:
+        self.idle = time.monotonic() - self.answered_at
+        if self._db.pgconn.transaction_status == TransactionStatus.IDLE:  # the statement would commit by itself
+            raise TransactionEnded("the transaction has ended, so nothing more can be written with it")
+        try:
+            with own_errors(self._db, self._name):
+                yield
+        except StoreError as error:
+            self.store_error = error
+            raise
+        finally:
+            self.answered_at = time.monotonic()

@@ -10,8 +10,7 @@ from holdfast.stores.sql.decisions import Decisions
 from holdfast.stores.sql.documents import DocumentReads
 from holdfast.stores.sql.intake import Intake
 from holdfast.stores.sql.maintenance import Maintenance
-from holdfast.stores.sql.overview import OverviewReads
-from holdfast.stores.sql.wait_causes import WaitCauses
+from holdfast.stores.sql.overview import OverviewReads, WaitCauses
 
 
 class SqlStore(Intake, Circuits, OverviewReads, DocumentReads, WaitCauses, Maintenance, Cleanup, Decisions, Batches):

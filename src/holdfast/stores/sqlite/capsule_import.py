@@ -16,7 +16,7 @@ from holdfast.stores.sql.base import open_batch, write_journal
 from holdfast.stores.sql.dialect import MICROSECOND
 from holdfast.stores.sql.session import Session
 from holdfast.stores.sqlite.base import SqliteBase
-from holdfast.stores.sqlite.commit_statements import CommitStatements
+from holdfast.stores.sqlite.commit import CommitStatements
 from holdfast.stores.sqlite.dialect import micros
 
 UNKNOWN_EXTENTS = encode_json({UNKNOWN: 1})
