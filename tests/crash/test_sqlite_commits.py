@@ -13,10 +13,9 @@ import three_shapes
 import holdfast
 from holdfast.stores.sqlite.connection import Connections
 from holdfast.testing.crash.child_process import run_in_child
-from holdfast.testing.crash.compare import differences
 from holdfast.testing.crash.databases import SqliteFiles
 from holdfast.testing.crash.runs import with_fixed_commits
-from holdfast.testing.crash.snapshot import Snapshot, take_snapshot
+from holdfast.testing.crash.snapshot import Snapshot, differences, take_snapshot
 from tests.simulation.mutants import MUTANTS, applied
 
 HELLO, *_ = three_shapes.documents()

@@ -16,7 +16,6 @@ from holdfast.core.batches import ExpiredBatch, Reconciliation
 from holdfast.core.errors import HoldfastError
 from holdfast.core.future_times import FutureTimes
 from holdfast.core.model import Failure
-from holdfast.core.scan_findings import ScanFindings
 from holdfast.observe import notifier
 from holdfast.observe.events import (
     BatchExpired,
@@ -27,6 +26,7 @@ from holdfast.observe.events import (
     Decided,
     Event,
     Reclaimed,
+    ScanFindings,
     Scanned,
 )
 from holdfast.observe.notification_targets import DeliveryFailed

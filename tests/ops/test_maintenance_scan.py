@@ -11,9 +11,8 @@ import pytest
 import holdfast
 from holdfast import MaintenanceScan
 from holdfast.core.reasons import BATCH_DEADLINE
-from holdfast.core.scan_findings import ScanFindings, describe_findings
 from holdfast.engine.background_task import PeriodicTask
-from holdfast.observe.events import BatchClosed, BatchExpired, Event, Scanned
+from holdfast.observe.events import BatchClosed, BatchExpired, Event, ScanFindings, Scanned, describe_findings
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.protocol import Store
 from holdfast.stores.sqlite import SqliteStore

@@ -9,7 +9,7 @@ import sys
 def main() -> None:
     """Run the command line and end the process with its exit code, also after Ctrl-C during the imports."""
     try:
-        from holdfast.cli.guarded_output import final_exit_code, guard_output
+        from holdfast.cli.output import final_exit_code, guard_output
 
         stdout = guard_output()
         sys.exit(final_exit_code(stdout, _run()))
@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def _run() -> int:
-    from holdfast.cli.guarded_output import OutputLost
+    from holdfast.cli.output import OutputLost
 
     try:
         from holdfast.cli.app import app

@@ -1,4 +1,4 @@
-"""Printing: all output goes through here, and control characters in it are replaced.
+"""Printing: all output goes through here. Control characters are replaced, and output may be lost (`| head`).
 
 Keys, reasons, names and values can come from anyone who names a file, makes a capsule or runs a service. Without this,
 they could contain escape sequences that the terminal would execute.
@@ -6,16 +6,145 @@ they could contain escape sequences that the terminal would execute.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
+import select
+import sys
 from contextvars import ContextVar
 from typing import IO, Any
 
 import click
 import msgspec
 
-from holdfast.cli.guarded_output import stop_if_lost
+from holdfast.cli.exit_codes import OK, OUTPUT_CLOSED, SYSTEM_ERROR
 from holdfast.core.formatting import CONTROL_CHARS, escape_control_chars, printable
+
+STDOUT, STDERR = 1, 2
+
+
+class OutputLost(BaseException):
+    """A command that only prints cannot print any more. Not an Exception: no handler of an error may catch it."""
+
+
+class _GuardedFile(io.RawIOBase):
+    """The descriptor of stdout or stderr. After the first error, all that is written is thrown away.
+
+    Attributes:
+        error: The first error, or None.
+    """
+
+    def __init__(self, descriptor: int, *, is_closed: bool) -> None:
+        self._descriptor = descriptor
+        self._is_closed = is_closed
+        self.error: OSError | None = None
+
+    def write(self, data: io.ReadableBuffer, /) -> int:  # type: ignore[name-defined]
+        size = len(memoryview(data).cast("B"))
+        if self.error is None:
+            try:
+                return self._write(data)
+            except OSError as error:
+                self.error = error
+        return size
+
+    def _write(self, data: bytes) -> int:
+        if self._is_closed:
+            raise OSError(errno.EBADF, "it is closed")
+        while True:
+            try:
+                return os.write(self._descriptor, data)
+            except BlockingIOError:  # another program made the pipe non-blocking, and its reader is slow
+                select.select([], [self._descriptor], [])
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return not self._is_closed and os.isatty(self._descriptor)
+
+    def writable(self) -> bool:
+        return True
+
+
+class GuardedStream(io.TextIOWrapper):
+    """A text stream whose writes never raise because of the file under it."""
+
+    @property
+    def lost(self) -> OSError | None:
+        """The error after which nothing was written any more, or None."""
+        file = self.buffer.raw  # type: ignore[attr-defined]
+        assert isinstance(file, _GuardedFile)
+        return file.error
+
+
+def guard_output() -> GuardedStream:
+    """Replace stdout and stderr by guarded streams. Return stdout.
+
+    Descriptors 0 to 2 that are closed are opened to nothing. Otherwise a database or a lock would get one of these
+    numbers, and what a library prints would be written into it.
+    """
+    closed = [number for number in (0, STDOUT, STDERR) if _is_closed(number)]
+    for _ in closed:
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 - it takes the lowest free number
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115 - for the rest of the process
+    stdout = _guarded(sys.stdout, STDOUT, is_closed=STDOUT in closed)
+    sys.stderr = _guarded(sys.stderr, STDERR, is_closed=STDERR in closed)
+    sys.stdout = stdout
+    return stdout
+
+
+def _is_closed(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return True
+    return False
+
+
+def _guarded(stream: Any, descriptor: int, *, is_closed: bool) -> GuardedStream:
+    raw = _GuardedFile(descriptor, is_closed=is_closed)
+    errors = "backslashreplace" if descriptor == STDERR else "strict"
+    return GuardedStream(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding if stream else "utf-8",
+        errors=stream.errors if stream else errors,
+        line_buffering=raw.isatty() or descriptor == STDERR,
+        write_through=stream.write_through if stream else False,
+    )
+
+
+def stop_if_lost() -> None:
+    """Raise OutputLost if stdout cannot be written any more."""
+    if getattr(sys.stdout, "lost", None) is not None:
+        raise OutputLost
+
+
+def final_exit_code(stdout: GuardedStream, code: int) -> int:
+    """Write what is left of the output, and return the exit code of the process.
+
+    Args:
+        stdout: The guarded stdout.
+        code: The exit code of the command. If it is not 0, it stays.
+
+    Returns:
+        The code, or the one that says that output was lost. A sentence on stderr says why.
+    """
+    stdout.flush()
+    sys.stderr.flush()
+    if stdout.lost is None or code != OK:
+        return code
+    if stdout.lost.errno == errno.EPIPE:  # the reader has seen enough, as with `| head`
+        return OUTPUT_CLOSED
+    sys.stderr.write(
+        f"Error: stdout cannot be written: {stdout.lost.strerror}. The command has ended and its work is saved, but "
+        "the rest of its output is lost. Use > /dev/null if you do not need it\n"
+    )
+    sys.stderr.flush()
+    return SYSTEM_ERROR
+
 
 STOP_WHEN_LOST: ContextVar[bool] = ContextVar("STOP_WHEN_LOST", default=False)
 """Set for commands that only print: they end when nobody can read what they print."""

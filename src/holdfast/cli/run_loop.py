@@ -18,10 +18,9 @@ from holdfast.cli.ui.progress_counts import ProgressCounts
 from holdfast.cli.ui.summary import RunSummary
 from holdfast.core.errors import StoreError
 from holdfast.core.model import SubmitResult
-from holdfast.core.scan_findings import describe_findings
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
-from holdfast.observe.events import Event, Scanned
+from holdfast.observe.events import Event, Scanned, describe_findings
 from holdfast.observe.report import Report
 from holdfast.stores.protocol import Store
 

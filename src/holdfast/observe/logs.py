@@ -45,7 +45,6 @@ from holdfast.core.distribution import installed_version
 from holdfast.core.formatting import format_count, printable
 from holdfast.core.model import Checkpoint, Claim, DocumentStatus
 from holdfast.core.moves import Move, Release
-from holdfast.core.scan_findings import ScanFindings, describe_findings
 from holdfast.observe.events import (
     BatchCleaned,
     BatchClosed,
@@ -62,6 +61,7 @@ from holdfast.observe.events import (
     Reclaimed,
     Rewound,
     RowsLeft,
+    ScanFindings,
     Scanned,
     StepsTimed,
     Stopping,
@@ -69,6 +69,7 @@ from holdfast.observe.events import (
     TaskFailed,
     WorkerStarted,
     WorkerStopped,
+    describe_findings,
 )
 from holdfast.observe.log_formatters import FIELDS, JsonFormatter, TextFormatter
 

@@ -16,7 +16,6 @@ from holdfast.core.formatting import format_count, one_line
 from holdfast.core.model import Checkpoint, Claim, DocumentStatus, State
 from holdfast.core.moves import Move, Release
 from holdfast.core.orphans import STRATEGIES, Strategy
-from holdfast.core.scan_findings import ScanFindings, describe_findings
 from holdfast.observe.events import (
     BatchClosed,
     BatchExpired,
@@ -28,7 +27,9 @@ from holdfast.observe.events import (
     Event,
     GaveBack,
     Reclaimed,
+    ScanFindings,
     Scanned,
+    describe_findings,
 )
 
 Kind = Literal[

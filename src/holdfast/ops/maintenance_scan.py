@@ -16,10 +16,9 @@ from holdfast.core.batches import Reconciliation
 from holdfast.core.errors import CloseRefused
 from holdfast.core.formatting import format_exact_duration
 from holdfast.core.orphans import GRACE
-from holdfast.core.scan_findings import ScanFindings
 from holdfast.engine.background_task import TaskContext
 from holdfast.engine.maintenance import WHO
-from holdfast.observe.events import BatchClosed, BatchExpired, Scanned
+from holdfast.observe.events import BatchClosed, BatchExpired, ScanFindings, Scanned
 from holdfast.ops.cleanup import DEFAULT_STALE, Retention, cleanup, is_stale
 from holdfast.ops.orphan_scan import find_orphans
 

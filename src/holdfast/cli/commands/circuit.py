@@ -14,7 +14,7 @@ from holdfast.cli.output import print_json, print_line
 from holdfast.cli.store_access import open_existing_store, require_pipeline
 from holdfast.core.circuit import CircuitStatus
 from holdfast.core.formatting import format_time, one_line
-from holdfast.ops.explain.circuits import describe_circuit
+from holdfast.ops.explain.context import describe_circuit
 
 
 @click.group()

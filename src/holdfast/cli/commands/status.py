@@ -33,9 +33,7 @@ from holdfast.core.model import Batch, DocumentStatus, WorkerRecord
 from holdfast.core.plan import Shape
 from holdfast.core.suggested_commands import command_args
 from holdfast.ops.close_batch import are_over, closing_document, resume_commands
-from holdfast.ops.explain.circuits import describe_circuit, open_circuits
-from holdfast.ops.explain.context import document_options
-from holdfast.ops.explain.future_times import describe_future_times
+from holdfast.ops.explain.context import describe_circuit, describe_future_times, document_options, open_circuits
 from holdfast.process_identity import is_gone
 from holdfast.stores.protocol import Store
 

@@ -14,8 +14,7 @@ from holdfast.core.formatting import format_count, format_duration, format_rate,
 from holdfast.core.model import Balance, DocumentStatus, SubmitResult
 from holdfast.core.suggested_commands import command_args
 from holdfast.observe.report import Report
-from holdfast.ops.explain.circuits import describe_circuit, open_circuits
-from holdfast.ops.explain.context import document_options
+from holdfast.ops.explain.context import describe_circuit, document_options, open_circuits
 from holdfast.stores.protocol import Store
 
 MAX_DEAD_SHOWN = 5

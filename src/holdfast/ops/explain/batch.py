@@ -17,10 +17,17 @@ from holdfast.core.staleness import stale_work
 from holdfast.core.suggested_commands import PIPELINE_FILE, REASON_ARGS, command_args
 from holdfast.core.wait_causes import Cause, Kind
 from holdfast.ops.close_batch import closing_document, resume_commands
-from holdfast.ops.explain.circuits import describe_circuit, open_circuits
-from holdfast.ops.explain.context import Command, describe_workers, is_gate, plain_command, start_advice
+from holdfast.ops.explain.context import (
+    Command,
+    describe_circuit,
+    describe_future_times,
+    describe_workers,
+    is_gate,
+    open_circuits,
+    plain_command,
+    start_advice,
+)
 from holdfast.ops.explain.document import Explanation
-from holdfast.ops.explain.future_times import describe_future_times
 from holdfast.ops.orphan_scan import gone_workers
 from holdfast.stores.protocol import Store
 

@@ -1,17 +1,20 @@
-"""What an explanation is built from: one document, its sentences and facts, and the commands that help."""
+"""What an explanation is built from: a document, circuits, future times, sentences and the commands that help."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from holdfast.core.batches import CLOSING
-from holdfast.core.formatting import format_count
+from holdfast.core.circuit import CircuitStatus
+from holdfast.core.formatting import format_ago, format_count, format_duration, format_time, one_line
+from holdfast.core.future_times import FutureTimes, is_future
 from holdfast.core.model import DocumentStatus, JournalEntry
 from holdfast.core.plan import Shape
 from holdfast.core.reasons import rewind_target
 from holdfast.core.suggested_commands import PIPELINE_FILE, REASON_ARGS, command_args, format_command
+from holdfast.core.wait_causes import Holder
 from holdfast.process_identity import is_gone
 from holdfast.stores.protocol import Store
 
@@ -135,3 +138,94 @@ def describe_workers(store: Store, pipeline: str, facts: dict[str, Any], *, star
     if not held:
         return f"{are} alive and {hold} no document of {pipeline}: if none of them works on it, {start}."
     return f"{are} alive and {hold} {format_count(held, 'document')} of {pipeline}; to go faster, {start} as well."
+
+
+ADVICE = {
+    "authentication": "Check the key or the password. Workers that read it when they start must be started again",
+    "permission": "Check what the key is allowed to do, and whether its quota is used up",
+    "configuration": "Check the settings, the packages and the certificates of the workers",
+    "rate_limit": "The service asks for fewer calls: use a smaller limit= of the step, or fewer workers",
+    "unreachable": "Check whether the service can be reached from here",
+    "timeout": "Check whether the service answers",
+    "server_error": "Check whether the service works",
+}
+"""What a person can do, by the category of the error."""
+MANY = 3
+"""After this many documents were tried in vain, each one may have a problem of its own."""
+
+
+def open_circuits(store: Store, pipeline: str) -> list[CircuitStatus]:
+    """Return the circuits that are open at steps that the pipeline has."""
+    shape = store.shape(pipeline)
+    names = shape.names if shape else ()
+    return [one for one in store.circuits(pipeline) if one.is_open and one.step in names]
+
+
+def describe_circuit(circuit: CircuitStatus, now: datetime, command: Command) -> str:
+    """Return sentences about an open circuit: since when, why, what happens next, and what to do."""
+    opened, probe = circuit.opened_at or now, circuit.probe_at or now
+    since = f"since {format_time(opened)}, {format_ago(min(opened, now), now)}"
+    calls = format_count(circuit.failures, "call")
+    tried = f"{format_count(circuit.probes, 'document')} tried in vain so far, the next one " if circuit.probes else ""
+    when = "now" if probe <= now else format_ago(probe, now)
+    close = f"`{command(*close_command(circuit))}`"
+    own = "If each document calls a server of its own, write circuit=None. " if circuit.probes >= MANY else ""
+    return (
+        f"Step {circuit.step} is paused for all documents {since}: {calls} in a row failed, the last one with "
+        f"{one_line(circuit.reason, 300)}. {ADVICE.get(circuit.category, 'Look at the error')}. The step goes on by "
+        f"itself: one document is tried from time to time ({tried}{when}). {own}To let all go on now: {close}."
+    )
+
+
+def close_command(circuit: CircuitStatus) -> tuple[str, ...]:
+    """Return the words of the command that closes a circuit."""
+    return command_args(("circuit", "close"), circuit.pipeline, circuit.step, options=REASON_ARGS)
+
+
+CORRECTION = "Workers put that right by themselves, when they start and then once in each lease"
+
+
+def describe_future_times(found: FutureTimes) -> str:
+    """Return sentences about times in the future, for people."""
+    return f"The clock was set back by at least {found.setback}. Times in the future: {found}. {CORRECTION}."
+
+
+def describe_wait(case: DocumentContext, due: datetime) -> str | None:
+    """Return why a waiting document waits too long. None if it does not."""
+    since = case.here.waits_since
+    if since is None or not is_future(since, case.now):
+        return None
+    wait = max(due - since, timedelta(0))
+    meant = f"after {format_duration(wait.total_seconds())}" if wait else "at once"
+    case.because("clock", until=due, wait=wait, **_facts(since, case.now))
+    return (
+        f"It waits at step {case.step} until {format_time(due)}, {format_ago(due, case.now)}, because the clock was "
+        f"set back by at least {_span(since, case.now)}. It was meant to go on {meant}. {CORRECTION}."
+    )
+
+
+def describe_pause(case: DocumentContext, since: datetime) -> str | None:
+    """Return what is wrong with the end of a pause that began in the future. None if nothing is."""
+    here, at = case.here, case.here.waits_since or since
+    if here.due_at is None or not is_future(at, case.now):
+        return None
+    case.facts |= _facts(at, case.now)
+    ahead = f"The time was set when the clock was ahead by at least {_span(at, case.now)}."
+    return f"{ahead} {CORRECTION}." if here.waits_since else f"{ahead} It stays as it was given."
+
+
+def describe_heartbeat(case: DocumentContext, holder: Holder) -> str | None:
+    """Return what is wrong with a heartbeat in the future: its worker may be dead. None if nothing is."""
+    if not is_future(holder.heartbeat_at, case.now):
+        return None
+    case.facts |= _facts(holder.heartbeat_at, case.now)
+    back = _span(holder.heartbeat_at, case.now)
+    return f"That heartbeat is in the future, because the clock was set back by at least {back}. {CORRECTION}."
+
+
+def _facts(at: datetime, now: datetime) -> dict[str, Any]:
+    return {"clock_set_back_by": at - now}
+
+
+def _span(at: datetime, now: datetime) -> str:
+    return format_duration((at - now).total_seconds())

@@ -26,15 +26,17 @@ from holdfast.core.reasons import BATCH_DEADLINE, DEFERRED_TOO_LONG, INTERRUPTED
 from holdfast.core.retry import SUSPECT, is_suspect
 from holdfast.core.staleness import differences
 from holdfast.core.wait_causes import Holder
-from holdfast.ops.explain.circuits import describe_circuit
 from holdfast.ops.explain.context import (
     Command,
     DocumentContext,
+    describe_circuit,
+    describe_heartbeat,
+    describe_pause,
+    describe_wait,
     describe_workers,
     plain_command,
     rewind_step,
 )
-from holdfast.ops.explain.future_times import describe_heartbeat, describe_pause, describe_wait
 from holdfast.process_identity import is_gone
 from holdfast.stores.protocol import Store
 

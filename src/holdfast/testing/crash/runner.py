@@ -11,8 +11,6 @@ from time import monotonic
 from holdfast.core.errors import TransactionEnded
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.api import Submittable
-from holdfast.testing.crash.changes import spread, steps_without_undo
-from holdfast.testing.crash.compare import differences
 from holdfast.testing.crash.databases import Databases, databases
 from holdfast.testing.crash.report import (
     CrashReport,
@@ -23,8 +21,8 @@ from holdfast.testing.crash.report import (
     Point,
     Scenario,
 )
-from holdfast.testing.crash.runs import CompletedRun, Prepare, Trial
-from holdfast.testing.crash.snapshot import Snapshot
+from holdfast.testing.crash.runs import CompletedRun, Prepare, Trial, spread, steps_without_undo
+from holdfast.testing.crash.snapshot import Snapshot, differences
 
 
 def crash_everywhere(
