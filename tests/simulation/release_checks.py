@@ -85,9 +85,7 @@ class ReleaseChecks:
         if self._failures[was.id] > ATTEMPTS:
             yield f"{was.key} failed {self._failures[was.id]} times at {was.step}, where {ATTEMPTS} are allowed"
 
-    def _check_reclaim(
-        self, call: Call, was: ObservedDocument, now: ObservedDocument, at: datetime
-    ) -> Iterator[str]:
+    def _check_reclaim(self, call: Call, was: ObservedDocument, now: ObservedDocument, at: datetime) -> Iterator[str]:
         """Check that a live worker loses nothing, and that a worker that stopped on request causes no crash."""
         holder, beat = self._holder_of(was), self._observed.heartbeat_at(was.worker_id or 0)
         self._crashes[was.id] += now.crashes > was.crashes

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 
 from holdfast.pipelines.rag.index.postgres.globs import as_regex as globs_as_regex
-from holdfast.pipelines.rag.sources.fetch import _file_name
-from holdfast.pipelines.rag.sources.ignore_rules import IgnoreRules, compile_glob
-from holdfast.pipelines.rag.sources.source import is_url, parse_source
-from holdfast.pipelines.rag.sources.ssrf_guard import is_public
+from holdfast.sources.fetch import _file_name
+from holdfast.sources.ignore_rules import IgnoreRules, compile_glob
+from holdfast.sources.source import is_url, parse_source
+from holdfast.sources.ssrf_guard import is_public
 from holdfast.stores.document_filter import as_glob, as_like, as_regex
 from tests.fuzz.inputs import texts
 from tests.fuzz.target import takes

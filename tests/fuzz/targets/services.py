@@ -20,9 +20,9 @@ from holdfast.pipelines.rag.embed.granite import _graph_weights
 from holdfast.pipelines.rag.embed.granite_weights import MAGIC, ModelPack
 from holdfast.pipelines.rag.embed.remote import Ollama, OpenAI
 from holdfast.pipelines.rag.extract.azure_reader import AzureReader, _Analysis, texts_of
-from holdfast.pipelines.rag.sources.fsspec_source import _nanoseconds
-from holdfast.pipelines.rag.sources.http_source import _checked, _length, _source_file
-from holdfast.pipelines.rag.sources.source import Unreachable
+from holdfast.sources.fsspec_source import _nanoseconds
+from holdfast.sources.http_source import _checked, _length, _source_file
+from holdfast.sources.source import Unreachable
 from tests.fuzz.inputs import json, numbers, texts, write_scratch_file
 from tests.fuzz.target import takes, takes_bytes
 

@@ -15,8 +15,8 @@ from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.embed.remote import Ollama
 from holdfast.pipelines.rag.extract.azure_reader import MAX_TRIES_AWAY, AzureReader
 from holdfast.pipelines.rag.http_errors import ServiceError
-from holdfast.pipelines.rag.limited_http import ResponseLimits
-from holdfast.pipelines.rag.sources import FetchLimits, SourceFile, Unreachable, hash_file
+from holdfast.sources import FetchLimits, SourceFile, Unreachable, hash_file
+from holdfast.sources.limited_http import ResponseLimits
 from tests.support import sample_files
 from tests.support.hostile_servers import ATTACKS, HostileServer, hostile_server
 

@@ -12,7 +12,7 @@ import holdfast
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.estimate.ingest import estimate_ingest
 from holdfast.pipelines.rag.ingest.watcher import Watcher
-from holdfast.pipelines.rag.sources import parse_source
+from holdfast.sources import parse_source
 
 
 @pytest.fixture

@@ -49,8 +49,8 @@ from holdfast.pipelines.rag.index.qdrant.protocol import QdrantUnavailable
 from holdfast.pipelines.rag.ingest.file_changes import FileChange
 from holdfast.pipelines.rag.ingest.intake import ALL_CHANGE_KINDS, ScanOptions, SourceEmpty
 from holdfast.pipelines.rag.ingest.watcher import SourceSnapshot, Watcher
-from holdfast.pipelines.rag.sources import SkippedPath, parse_source
 from holdfast.pipelines.rag.values import DEFAULT_COLLECTION
+from holdfast.sources import SkippedPath, parse_source
 
 SETTINGS_CHANGED = "settings_changed"
 """The code for why a worker is stopped and another one is started for the same collection."""

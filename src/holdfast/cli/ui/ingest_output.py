@@ -13,7 +13,7 @@ from holdfast.core.errors import RetryLater
 from holdfast.core.formatting import format_count, one_line
 from holdfast.pipelines.rag.collections.library import Library
 from holdfast.pipelines.rag.ingest.intake import ALL_CHANGE_KINDS, ScanOptions, SourceIngest
-from holdfast.pipelines.rag.sources import SourceRefused, Unreachable, parse_source
+from holdfast.sources import SourceRefused, Unreachable, parse_source
 
 ITEM_NOUNS = {"extract": "page", "chunk": "chunk", "embed": "vector"}
 CHANGE_KINDS = ("new", "changed", "back", "moved", "deleted")

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.collections.jobs import JobRefused, UnknownJob
-from holdfast.pipelines.rag.sources import SourceRefused
+from holdfast.sources import SourceRefused
 from holdfast.stores.protocol import Store
 
 pytest.importorskip("numpy", reason="document search needs the extra rag")

@@ -17,7 +17,7 @@ from holdfast.pipelines import rag
 from holdfast.pipelines.rag.collections.settings import NoSuchCollection
 from holdfast.pipelines.rag.collections.status import read_status
 from holdfast.pipelines.rag.search.search import By
-from holdfast.pipelines.rag.sources import SourceRefused
+from holdfast.sources import SourceRefused
 from holdfast.stores.protocol import Store
 
 SMALLER = rag.CollectionSettings(embedder="hash:16", splitting=rag.Splitting(size=500, overlap=50))

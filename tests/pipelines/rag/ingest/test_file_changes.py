@@ -17,7 +17,7 @@ from holdfast.pipelines.rag.ingest.file_changes import (
     KnownFile,
     compare_files,
 )
-from holdfast.pipelines.rag.sources import SkippedPath, SourceFile
+from holdfast.sources import SkippedPath, SourceFile
 
 SECOND = 1_000_000_000
 THEN = 1_000 * SECOND

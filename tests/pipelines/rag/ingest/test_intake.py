@@ -11,7 +11,7 @@ import holdfast
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.ingest.intake import SourceEmpty
 from holdfast.pipelines.rag.ingest.watcher import SourceSnapshot, Watcher
-from holdfast.pipelines.rag.sources import parse_source
+from holdfast.sources import parse_source
 
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 

@@ -17,7 +17,7 @@ from holdfast.ops.capsule_export import pack
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.ingest.trusted_sources import is_inside
 from holdfast.pipelines.rag.ingest.watcher import Watcher
-from holdfast.pipelines.rag.sources import parse_source
+from holdfast.sources import parse_source
 from holdfast.stores.protocol import Store
 from holdfast.stores.sqlite import SqliteStore
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from holdfast.pipelines.rag.ingest.watcher import SourceSnapshot, watch
-from holdfast.pipelines.rag.sources import SkippedPath, parse_source
+from holdfast.sources import SkippedPath, parse_source
 
 Act = Callable[[], object]
 

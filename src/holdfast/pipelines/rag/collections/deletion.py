@@ -9,7 +9,7 @@ from holdfast.pipelines.rag.index import DocumentName
 from holdfast.pipelines.rag.index.registry import STORE
 from holdfast.pipelines.rag.ingest.removal import SOURCE_FORGOTTEN, WITHDRAWN, withdraw_all
 from holdfast.pipelines.rag.ingest.source_documents import forget_document
-from holdfast.pipelines.rag.sources import find_root
+from holdfast.sources import find_root
 
 
 def delete_collection(opened: OpenCollection) -> None:

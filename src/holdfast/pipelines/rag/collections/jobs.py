@@ -19,8 +19,8 @@ from holdfast.pipelines.rag.collections.status import ENDS, count_states
 from holdfast.pipelines.rag.ingest.intake import DEFAULT_SCAN, ScanOptions
 from holdfast.pipelines.rag.ingest.removal import WITHDRAWN
 from holdfast.pipelines.rag.ingest.source_documents import redrive_failed
-from holdfast.pipelines.rag.sources import SourceRefused, find_root, parse_source
 from holdfast.pipelines.rag.sql_statements import load_statements
+from holdfast.sources import SourceRefused, find_root, parse_source
 
 if TYPE_CHECKING:
     from holdfast.pipelines.rag.collections.library import Library

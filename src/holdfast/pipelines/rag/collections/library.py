@@ -26,8 +26,8 @@ from holdfast.pipelines.rag.ingest.intake import DEFAULT_SCAN, ScanOptions, Sour
 from holdfast.pipelines.rag.ingest.watcher import SourceSnapshot
 from holdfast.pipelines.rag.pipeline import PageStep, ProgressCounter
 from holdfast.pipelines.rag.search.search import EVERYWHERE, By, Search, SearchResult
-from holdfast.pipelines.rag.sources import Source, parse_source
 from holdfast.pipelines.rag.values import DEFAULT_COLLECTION, DEFAULT_RESULTS
+from holdfast.sources import Source, parse_source
 from holdfast.stores.protocol import Store
 
 INGEST_THREADS = 1 + (os.cpu_count() or 1)

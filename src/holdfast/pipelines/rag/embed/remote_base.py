@@ -31,7 +31,7 @@ from holdfast.pipelines.rag.http_errors import (
     category_of_status,
     redact,
 )
-from holdfast.pipelines.rag.limited_http import DEFAULT_RESPONSE_LIMITS, UNCOMPRESSED, is_compressed, too_large
+from holdfast.sources.limited_http import DEFAULT_RESPONSE_LIMITS, UNCOMPRESSED, is_compressed, too_large
 
 if TYPE_CHECKING:
     import httpx2

@@ -94,7 +94,7 @@ def guess_from_pages(pages: int, splitting: Splitting) -> FileEstimate:
 
 def estimate_file(location: str, splitting: Splitting, root: str | None = None) -> FileEstimate | str:
     """Estimate one file, or return the reason why it would be rejected."""
-    from holdfast.pipelines.rag.sources import SourceFile, local_copy
+    from holdfast.sources import SourceFile, local_copy
 
     try:
         with local_copy(SourceFile("", location, -1, 0), root=root) as path:

@@ -23,9 +23,9 @@ from holdfast.pipelines.rag.index import EmbeddingModel
 from holdfast.pipelines.rag.ingest.file_changes import FileChange
 from holdfast.pipelines.rag.ingest.intake import DEFAULT_SCAN, ScanOptions, SourceIngest
 from holdfast.pipelines.rag.ingest.known_files import keys_by_source
-from holdfast.pipelines.rag.sources import parse_source
-from holdfast.pipelines.rag.sources.source import is_url
 from holdfast.pipelines.rag.sql_statements import load_statements
+from holdfast.sources import parse_source
+from holdfast.sources.source import is_url
 from holdfast.stores.protocol import DocumentFilter
 
 PAGE_SECONDS, IMAGE_SECONDS, TOKEN_SECONDS = 0.004, 1.0, 0.0003

@@ -26,8 +26,8 @@ from holdfast.pipelines.rag.http_errors import (
     redact,
     require_env,
 )
-from holdfast.pipelines.rag.limited_http import DEFAULT_RESPONSE_LIMITS, ResponseLimits, limited_transport
 from holdfast.pipelines.rag.values import Page
+from holdfast.sources.limited_http import DEFAULT_RESPONSE_LIMITS, ResponseLimits, limited_transport
 
 if TYPE_CHECKING:
     import httpx2

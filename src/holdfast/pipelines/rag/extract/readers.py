@@ -126,7 +126,7 @@ def local_path(payload: Mapping[str, Any], *, allow_private: bool = False) -> It
     Raises:
         Reject: The document does not exist any more, may not be fetched, or is outside of its folder because of a link.
     """
-    from holdfast.pipelines.rag.sources import SourceFile, local_copy
+    from holdfast.sources import SourceFile, local_copy
 
     file = SourceFile(payload["name"], payload["location"], -1, 0)
     inside: Sequence[int] = payload.get("inside", ())

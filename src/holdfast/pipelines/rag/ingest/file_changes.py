@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from holdfast.core.errors import Signal
-from holdfast.pipelines.rag.sources.source import SkippedPath, SourceFile
+from holdfast.sources.source import SkippedPath, SourceFile
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -26,7 +26,7 @@ from holdfast.pipelines.rag.ingest.file_changes import FileChange, compare_files
 from holdfast.pipelines.rag.ingest.known_files import KnownFiles
 from holdfast.pipelines.rag.ingest.source_documents import SourceDocuments
 from holdfast.pipelines.rag.ingest.watcher import SourceSnapshot
-from holdfast.pipelines.rag.sources import SkippedPath, Source, SourceFile, hash_file, key_filter, list_files
+from holdfast.sources import SkippedPath, Source, SourceFile, hash_file, key_filter, list_files
 from holdfast.stores import files_of
 from holdfast.stores.protocol import Store
 

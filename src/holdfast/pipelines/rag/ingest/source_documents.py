@@ -19,7 +19,7 @@ from holdfast.pipelines.rag.ingest.removal import (
     last_plan,
     withdraw,
 )
-from holdfast.pipelines.rag.sources import FileGone
+from holdfast.sources import FileGone
 from holdfast.stores.protocol import DocumentFilter, Store
 
 FILE_MOVED = "file_moved"

@@ -16,7 +16,7 @@ from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.index import Index
 from holdfast.pipelines.rag.ingest.known_files import SQL
 from holdfast.pipelines.rag.ingest.removal import INGEST_ACTOR, withdraw_all
-from holdfast.pipelines.rag.sources.source import CHAINED, is_url
+from holdfast.sources.source import CHAINED, is_url
 from holdfast.stores.protocol import Store
 
 FROM_ELSEWHERE = "it came from another store; the files of its source are ingested here instead"

@@ -9,8 +9,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from holdfast.core.errors import Signal
-from holdfast.pipelines.rag.sources.listing import list_files, log_skipped
-from holdfast.pipelines.rag.sources.source import SkippedPath, Source, SourceFile, SourceRefused
+from holdfast.sources.listing import list_files, log_skipped
+from holdfast.sources.source import SkippedPath, Source, SourceFile, SourceRefused
 
 Listing = dict[str, SourceFile]
 

@@ -20,7 +20,7 @@ from holdfast.pipelines.rag.index.qdrant.protocol import (
     chunk_key_of,
 )
 from holdfast.pipelines.rag.index.values import ChunkKey
-from holdfast.pipelines.rag.limited_http import ResponseLimits, limited_transport
+from holdfast.sources.limited_http import ResponseLimits, limited_transport
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

@@ -21,8 +21,8 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from holdfast.core.errors import Reject
-from holdfast.pipelines.rag.sources.safe_open import open_inside, path_to
-from holdfast.pipelines.rag.sources.source import SourceFile, Unreachable, is_url
+from holdfast.sources.safe_open import open_inside, path_to
+from holdfast.sources.source import SourceFile, Unreachable, is_url
 
 SLICE = 1 << 20
 """Bytes that are read at once."""
@@ -108,11 +108,11 @@ def local_copy(
         copy = Path(folder) / _file_name(seen.location)
         with copy.open("w+b") as into:
             if seen.location.lower().startswith(("http://", "https://")):
-                from holdfast.pipelines.rag.sources.http_source import fetch_url
+                from holdfast.sources.http_source import fetch_url
 
                 fetch_url(seen.location, into, allow_private=allow_private, limits=limits)
             else:
-                from holdfast.pipelines.rag.sources.fsspec_source import fetch_object
+                from holdfast.sources.fsspec_source import fetch_object
 
                 fetch_object(seen.location, into, allow_private=allow_private, limits=limits)
         yield copy

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.pipelines.rag.sources import (
+from holdfast.sources import (
     FileGone,
     SkippedPath,
     Source,
@@ -18,7 +18,7 @@ from holdfast.pipelines.rag.sources import (
     parse_source,
     safe_open,
 )
-from holdfast.pipelines.rag.sources.safe_open import OutsideSource, open_inside
+from holdfast.sources.safe_open import OutsideSource, open_inside
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Any, BinaryIO
 
 from holdfast.core.errors import HoldfastError, Reject, Signal
-from holdfast.pipelines.rag.sources.fetch import DEFAULT_LIMITS, Deadline, FetchLimits, too_large
-from holdfast.pipelines.rag.sources.ignore_rules import IgnoreRules, compile_glob
-from holdfast.pipelines.rag.sources.source import Source, SourceFile, SourceRefused, Unreachable, causes, clamp_mtime
-from holdfast.pipelines.rag.sources.ssrf_guard import (
+from holdfast.sources.fetch import DEFAULT_LIMITS, Deadline, FetchLimits, too_large
+from holdfast.sources.ignore_rules import IgnoreRules, compile_glob
+from holdfast.sources.source import Source, SourceFile, SourceRefused, Unreachable, causes, clamp_mtime
+from holdfast.sources.ssrf_guard import (
     BlockedConnection,
     PrivateAddress,
     open_checked_socket,
@@ -118,8 +118,8 @@ def _s3(*, allow_private: bool, limits: FetchLimits) -> Any:
 def _create_s3(
     allow_private: bool,  # noqa: FBT001
     silence: float,
-    environment: tuple[tuple[str, str], ...],
-    process: int,
+    environment: tuple[tuple[str, str], ...],  # noqa: ARG001 - part of the key of the cache
+    process: int,  # noqa: ARG001 - part of the key of the cache
 ) -> Any:
     """Create a filesystem that checks every connection: those to a configured endpoint, and those after redirects."""
     import fsspec

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from holdfast.core.errors import Reject, RetryLater
 from holdfast.core.retry import retry_after_header
-from holdfast.pipelines.rag.sources.fetch import DEFAULT_LIMITS, Deadline, FetchLimits, too_large
-from holdfast.pipelines.rag.sources.source import SourceFile, SourceRefused, Unreachable, causes, clamp_mtime
+from holdfast.sources.fetch import DEFAULT_LIMITS, Deadline, FetchLimits, too_large
+from holdfast.sources.source import SourceFile, SourceRefused, Unreachable, causes, clamp_mtime
 
 if TYPE_CHECKING:
     import httpx2
@@ -184,7 +184,7 @@ def _client(*, allow_private: bool, deadline: Deadline) -> httpx2.Client:
     """Create a client that ignores proxies of the environment. Through a proxy, addresses could not be checked."""
     import httpx2
 
-    from holdfast.pipelines.rag.sources.checked_transport import CheckedTransport
+    from holdfast.sources.checked_transport import CheckedTransport
 
     silence = deadline.limits.silence.total_seconds()
     transport = CheckedTransport(deadline, allow_private=allow_private)

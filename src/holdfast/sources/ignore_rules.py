@@ -20,7 +20,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from holdfast.pipelines.rag.sources.source import SourceRefused
+from holdfast.sources.source import SourceRefused
 
 IGNORE_FILE = ".holdfastignore"
 DEFAULT_PATTERNS = (

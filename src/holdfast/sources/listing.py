@@ -12,9 +12,9 @@ from stat import S_ISREG
 
 from holdfast.core.errors import Reject
 from holdfast.core.text_limits import MAX_NAME, shorten, too_long
-from holdfast.pipelines.rag.sources.ignore_rules import IGNORE_FILE, IgnoreRules, compile_glob
-from holdfast.pipelines.rag.sources.safe_open import OUTSIDE, is_below
-from holdfast.pipelines.rag.sources.source import SkippedPath, Source, SourceFile, SourceRefused
+from holdfast.sources.ignore_rules import IGNORE_FILE, IgnoreRules, compile_glob
+from holdfast.sources.safe_open import OUTSIDE, is_below
+from holdfast.sources.source import SkippedPath, Source, SourceFile, SourceRefused
 
 MAX_IGNORE_FILE = 1 << 20
 """Characters of a `.holdfastignore` that are read."""
@@ -83,7 +83,7 @@ def _list(
     if source.kind == "web":
         return _one_page(source, allow_private=allow_private)
     if source.kind == "remote":
-        from holdfast.pipelines.rag.sources.fsspec_source import list_objects
+        from holdfast.sources.fsspec_source import list_objects
 
         depth = glob_depth(source.pattern) if source.pattern else None if recursive else 1
         return list_objects(source, IgnoreRules(ignore), depth=depth, allow_private=allow_private)
@@ -125,7 +125,7 @@ def _one_file(source: Source) -> Iterator[SourceFile]:
 
 
 def _one_page(source: Source, *, allow_private: bool) -> Iterator[SourceFile]:
-    from holdfast.pipelines.rag.sources.http_source import stat_url
+    from holdfast.sources.http_source import stat_url
 
     try:
         yield stat_url(source.root, allow_private=allow_private)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Reject, RetryLater
-from holdfast.pipelines.rag.sources import (
+from holdfast.sources import (
     FetchLimits,
     SourceFile,
     fsspec_source,
@@ -23,7 +23,7 @@ from holdfast.pipelines.rag.sources import (
     parse_source,
     ssrf_guard,
 )
-from holdfast.pipelines.rag.sources.source import SourceRefused, Unreachable
+from holdfast.sources.source import SourceRefused, Unreachable
 from tests.support.services.web_server import CONTENT, Handler, Server, running_server
 
 pytest.importorskip("httpx2", reason="fetching needs httpx2: pip install 'holdfast-pipelines[rag]'")

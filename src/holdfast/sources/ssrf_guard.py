@@ -10,7 +10,7 @@ import ipaddress
 import socket
 from typing import Any
 
-from holdfast.pipelines.rag.sources.source import SourceRefused
+from holdfast.sources.source import SourceRefused
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

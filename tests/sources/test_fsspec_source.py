@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Reject
-from holdfast.pipelines.rag.sources import (
+from holdfast.sources import (
     FetchLimits,
     SourceFile,
     SourceRefused,
@@ -20,7 +20,7 @@ from holdfast.pipelines.rag.sources import (
     parse_source,
     ssrf_guard,
 )
-from holdfast.pipelines.rag.sources.ssrf_guard import PrivateAddress
+from holdfast.sources.ssrf_guard import PrivateAddress
 from tests.support.services.s3_server import OBJECTS, S3, tag
 from tests.support.services.web_server import Server, running_server
 

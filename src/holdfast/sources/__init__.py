@@ -1,8 +1,8 @@
-"""Sources of documents: list and fetch the files of folders, globs and URLs."""
+"""Files and URLs that documents come from: name them, list them, see whether they changed, and fetch them."""
 
-from holdfast.pipelines.rag.sources.fetch import FetchLimits, FileGone, hash_file, local_copy
-from holdfast.pipelines.rag.sources.listing import key_filter, list_files
-from holdfast.pipelines.rag.sources.source import (
+from holdfast.sources.fetch import FetchLimits, FileGone, hash_file, local_copy
+from holdfast.sources.listing import key_filter, list_files
+from holdfast.sources.source import (
     SkippedPath,
     Source,
     SourceFile,

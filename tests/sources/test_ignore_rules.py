@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.pipelines.rag.sources import SourceRefused, list_files, parse_source
-from holdfast.pipelines.rag.sources.ignore_rules import IgnoreRules, compile_glob
-from tests.pipelines.rag.sources.test_listing import keys, write
+from holdfast.sources import SourceRefused, list_files, parse_source
+from holdfast.sources.ignore_rules import IgnoreRules, compile_glob
+from tests.sources.test_listing import keys, write
 
 
 def test_hidden_files_and_junk_are_left_out(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any, cast
 import httpcore2
 import httpx2
 
-from holdfast.pipelines.rag.limited_http import TimedStream, shorter_timeout
-from holdfast.pipelines.rag.sources.fetch import Deadline
-from holdfast.pipelines.rag.sources.ssrf_guard import resolve, resolve_public
+from holdfast.sources.fetch import Deadline
+from holdfast.sources.limited_http import TimedStream, shorter_timeout
+from holdfast.sources.ssrf_guard import resolve, resolve_public
 
 
 class CheckedTransport(httpx2.BaseTransport):
@@ -48,7 +48,7 @@ class CheckedTransport(httpx2.BaseTransport):
 
 
 @lru_cache(maxsize=4)
-def _ssl_context(file: str | None, folder: str | None) -> ssl.SSLContext:
+def _ssl_context(file: str | None, folder: str | None) -> ssl.SSLContext:  # noqa: ARG001 - the key of the cache
     """Load the trusted certificates. Cached, because it takes 40 ms."""
     return httpx2.create_ssl_context()
 

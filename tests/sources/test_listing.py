@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.pipelines.rag.sources import SkippedPath, SourceRefused, key_filter, list_files, parse_source
+from holdfast.sources import SkippedPath, SourceRefused, key_filter, list_files, parse_source
 
 
 def write(root: Path, *names: str) -> None:

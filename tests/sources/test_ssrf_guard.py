@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from holdfast.pipelines.rag.sources.ssrf_guard import PrivateAddress, is_public, open_checked_socket, resolve_public
+from holdfast.sources.ssrf_guard import PrivateAddress, is_public, open_checked_socket, resolve_public
 
 
 @pytest.mark.parametrize(
