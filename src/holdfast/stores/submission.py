@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.core.codec import unkept
 from holdfast.core.errors import BatchSealed, CannotKeep, DuplicateKey
+from holdfast.core.fingerprints import has_same_content
 from holdfast.core.model import NewDocument
 from holdfast.core.text_limits import MAX_NAME, shorten, too_long
 
@@ -64,14 +65,18 @@ def refuse_bad_batch(name: str) -> None:
 
 def classify(
     documents: Sequence[NewDocument], known: Known, unchanged: UnchangedDocuments, *, submission: int, part: int
-) -> tuple[list[NewDocument], list[NewDocument], int]:
-    """Return the new documents, the changed ones, and the number of unchanged ones. Raise DuplicateKey.
+) -> tuple[list[NewDocument], list[NewDocument], list[tuple[int, str]], int]:
+    """Return the new documents, the changed ones, the touched ones, and the number of unchanged ones.
+
+    Touched documents count as unchanged: their files have another time and the same content. They are returned as
+    pairs of id and new fingerprint. Raise DuplicateKey.
 
     A document that this same part wrote before was committed by an attempt whose answer was lost: it is unchanged.
     """
     unchanged.begin(submission, part)
     new: list[NewDocument] = []
     changed: list[NewDocument] = []
+    touched: list[tuple[int, str]] = []
     seen: set[str] = set()
     for document in documents:
         row = known.get(document.key)
@@ -84,11 +89,13 @@ def classify(
         seen.add(document.key)
         if row is None:
             new.append(document)
-        elif row[1] != document.fingerprint:
+        elif not has_same_content(row[1], document.fingerprint):
             changed.append(document)
         else:
             unchanged.add(row[0])
-    return new, changed, len(documents) - len(new) - len(changed)
+            if row[1] != document.fingerprint:
+                touched.append((row[0], document.fingerprint))
+    return new, changed, touched, len(documents) - len(new) - len(changed)
 
 
 def _was_named(row: tuple[Any, ...], unchanged: UnchangedDocuments, submission: int, part: int) -> bool:

@@ -206,13 +206,15 @@ class Intake(Base):
         named = {one.key: tables.keys.get((into.id, one.key)) for one in documents}
         held = {key: tables.documents[found] for key, found in named.items() if found is not None}
         known = {key: (row.id, row.fingerprint, row.submission, row.part) for key, row in held.items()}
-        new, changed, same = classify(documents, known, unchanged, submission=submission, part=part)
+        new, changed, touched, same = classify(documents, known, unchanged, submission=submission, part=part)
         refuse_if_sealed(plan.pipeline, batch, into.state, brought=len(new) + len(changed))
         self._add_documents(plan, into, new, submission=submission, part=part, now=now)
         generations = self._next_generations([held[one.key] for one in changed])
         for one in changed:
             row = held[one.key]
             self._start_again(plan, row, one, generation=generations[row.id], submission=submission, part=part, now=now)
+        for number, fingerprint in touched if into.state == "open" else ():
+            self._change(tables.documents[number], fingerprint=fingerprint)
         return SubmitResult(len(new), len(changed), same)
 
     def _submit_within(self, shape: Shape, batch: str, document: NewDocument) -> SubmitResult:

@@ -55,7 +55,8 @@ class Intake(Protocol):
         """Submit one part of a submission. It is safe to repeat a part.
 
         A new key starts at the first step. A known key with another fingerprint starts again as a new generation. All
-        other documents are left as they are.
+        other documents are left as they are. Two fingerprints `file:<size>:<time>:<hash>` with the same hash are the
+        same content: in an open batch, the new one is saved, and nothing else changes.
 
         Args:
             plan: The plan of the pipeline.

@@ -105,7 +105,7 @@ class Intake(Base):
         batch_id, state = open_batch(db, plan, batch)
         keys = [document.key for document in documents]
         known = {row[0]: row[1:] for row in db.all("known_documents", batch_id=batch_id, keys=keys)}
-        new, changed, same = classify(documents, known, unchanged, submission=submission, part=part)
+        new, changed, touched, same = classify(documents, known, unchanged, submission=submission, part=part)
         refuse_if_sealed(plan.pipeline, batch, state, brought=len(new) + len(changed))
         place = {
             "pipeline_id": plan.pipeline_id,
@@ -121,6 +121,9 @@ class Intake(Base):
             rows = document_rows(changed)
             db.run("journal_changed_documents", batch_id=batch_id, documents=rows)
             db.run("restart_changed_documents", **place, documents=rows)
+        if touched and state == "open":  # the report of a sealed batch has a hash over its fingerprints
+            ids, fingerprints = zip(*touched, strict=True)
+            db.run("refresh_fingerprints", documents=Rows(id=[*ids], fingerprint=[*fingerprints]))
         return SubmitResult(len(new), len(changed), same)
 
     def _submit_within(self, db: Session, shape: Shape, batch: str, document: NewDocument) -> SubmitResult:

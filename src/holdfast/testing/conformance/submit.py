@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from holdfast.core.errors import BatchSealed, CannotKeep, DuplicateKey, UnknownBatch
 from holdfast.core.model import Checkpoint, NewDocument, SubmitResult
@@ -67,6 +68,44 @@ class SubmitConformance(Conformance):
         documents = [*_documents("same", "new", fingerprint="f1"), *_documents("other", fingerprint="f2")]
         receipt = harness.store.submit(harness.plan, "march", documents, submission=99, part=0)
         assert receipt == SubmitResult(new=1, changed=1, unchanged=1)
+
+    def test_a_touched_file_is_unchanged_and_its_new_time_is_saved(self, harness: StoreHarness) -> None:
+        harness.submit("a", "b", payload=1, fingerprint="file:5:100:abc")
+        before = harness.document("a")
+        harness.clock.advance(SECOND)
+        assert harness.submit("a", payload=2, fingerprint="file:5:200:abc") == SubmitResult(unchanged=1)
+        assert harness.document("a") == structs.replace(before, fingerprint="file:5:200:abc")
+        assert harness.document("b").fingerprint == "file:5:100:abc"
+
+    def test_a_touched_file_stays_with_its_worker(self, harness: StoreHarness) -> None:
+        claim = harness.submit_and_claim(fingerprint="file:5:100:abc")
+        harness.submit("a", fingerprint="file:5:200:abc")
+        harness.advance(claim)
+        assert harness.document().fingerprint == "file:5:200:abc"
+
+    @pytest.mark.parametrize("now", ["file:5:100:abd", "file:5:200:", "5:100:abc", "f1"])
+    def test_a_file_with_other_content_is_changed(self, harness: StoreHarness, now: str) -> None:
+        harness.submit("a", fingerprint="file:5:100:abc")
+        assert harness.submit("a", fingerprint=now) == SubmitResult(changed=1)
+
+    def test_files_without_a_hash_are_compared_by_size_and_time(self, harness: StoreHarness) -> None:
+        harness.submit("a", fingerprint="file:5:100:")
+        assert harness.submit("a", fingerprint="file:5:100:") == SubmitResult(unchanged=1)
+        assert harness.submit("a", fingerprint="file:5:200:") == SubmitResult(changed=1)
+
+    def test_a_touched_file_changes_nothing_in_a_sealed_batch(self, harness: StoreHarness) -> None:
+        harness.submit("a", fingerprint="file:5:100:abc")
+        harness.store.seal("papers", "march", who="cat")
+        before = harness.document()
+        assert harness.submit("a", fingerprint="file:5:200:abc") == SubmitResult(unchanged=1)
+        assert harness.document() == before
+
+    def test_a_touched_file_named_in_an_earlier_part_is_refused(self, harness: StoreHarness) -> None:
+        harness.submit("a", fingerprint="file:5:100:abc")
+        store, plan = harness.store, harness.plan
+        store.submit(plan, "march", _documents("a", fingerprint="file:5:200:abc"), submission=99, part=0)
+        with pytest.raises(DuplicateKey):
+            store.submit(plan, "march", _documents("a", fingerprint="file:5:300:abc"), submission=99, part=1)
 
     def test_a_batch_expects_every_new_document_once(self, harness: StoreHarness) -> None:
         harness.submit("a", "b", fingerprint="f1")
