@@ -19,7 +19,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from holdfast.core.errors import HoldfastError
 from holdfast.core.server_limits import DEFAULT_SERVER_LIMITS, ServerLimits
 
-
 SHUTDOWN_SECONDS = 5
 """How long requests that have begun may take when the server stops."""
 
