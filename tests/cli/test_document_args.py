@@ -2,19 +2,21 @@ from __future__ import annotations
 
 import json
 import os
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
 
 from holdfast.cli.document_args import LinkRule, documents_from_args
-from holdfast.core.model import NewDocument
+from holdfast.engine.file_documents import new_document
 from tests.cli.conftest import Run
 
 
 def keys(*words: str, **more: object) -> list[str]:
-    found = list(documents_from_args(words, **more))  # type: ignore[arg-type]
-    assert all(isinstance(one, NewDocument) for one in found)
-    return [one.key for one in found if isinstance(one, NewDocument)]
+    """Return the keys of documents below the current folder, by their paths from there."""
+    found = [new_document(one) for one in documents_from_args(words, **more)]  # type: ignore[arg-type]
+    assert all(one.payload == {"path": one.key} for one in found)
+    return [Path(one.key).relative_to(Path.cwd()).as_posix() for one in found]
 
 
 def test_a_folder_is_walked_in_order_without_hidden_files(folder: Path) -> None:
@@ -36,12 +38,12 @@ def test_a_glob_gives_files_in_order(folder: Path) -> None:
     assert keys("**/*.pdf") == ["docs/c.pdf"]
 
 
-def test_a_file_carries_its_path_and_a_mark_of_its_content(folder: Path) -> None:
-    (one,) = documents_from_args(["docs/a.txt"])
-    assert isinstance(one, NewDocument)
-    seen = (folder / "docs" / "a.txt").stat()
-    assert one.payload == {"path": "docs/a.txt"}
-    assert one.fingerprint == f"{seen.st_size}:{seen.st_mtime_ns}"
+def test_a_file_carries_its_absolute_path_and_a_mark_of_its_content(folder: Path) -> None:
+    os.utime(folder / "docs" / "a.txt", ns=(5, 5))
+    one = new_document(next(documents_from_args(["docs/a.txt"])))
+    assert one.key == str(folder / "docs" / "a.txt")
+    assert one.payload == {"path": one.key}
+    assert one.fingerprint == f"file:5:5:{blake2b(b'a.txt', digest_size=32).hexdigest()}"
 
 
 def test_the_stores_own_files_and_the_pipeline_are_not_documents(holdfast: Run) -> None:
@@ -62,7 +64,7 @@ def test_what_names_nothing_is_refused_before_anything_is_submitted(holdfast: Ru
 def test_a_document_that_is_named_twice_is_refused(holdfast: Run) -> None:
     result = holdfast("run", "papers.py", "docs", "docs/a.txt")
     assert result.exit_code == 2
-    assert "'docs/a.txt' was named twice" in result.stderr
+    assert f"'{Path.cwd()}/docs/a.txt' was named twice" in result.stderr
 
 
 def test_stdin_gives_paths_keys_and_json_lines(holdfast: Run) -> None:
@@ -137,7 +139,7 @@ def test_a_folder_that_no_store_could_have_is_refused(
 def test_documents_are_read_one_at_a_time(folder: Path) -> None:
     """The first document is returned before the last one is read."""
     documents = documents_from_args(["docs", "-"])
-    assert isinstance(next(iter(documents)), NewDocument)
+    assert new_document(next(iter(documents))).key.endswith("/docs/a.txt")
 
 
 def test_a_link_out_of_the_folder_is_skipped_and_counted(holdfast: Run, folder: Path, tmp_path: Path) -> None:

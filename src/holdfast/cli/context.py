@@ -9,6 +9,7 @@ import click
 
 from holdfast.cli.exit_codes import USAGE_ERROR
 from holdfast.cli.output import plain_lines
+from holdfast.cli.shown_keys import shown_key
 from holdfast.core.passwords import hide_password
 from holdfast.core.suggested_commands import format_command
 
@@ -64,7 +65,7 @@ class CliContext:
     def command(self, *args: str) -> str:
         """Return a command for the same store, ready to paste into a shell."""
         store = ["--store", hide_password(self.store_option)] if self.store_option else []
-        return format_command(args, store=store, program=self.program)
+        return format_command([*map(shown_key, args)], store=store, program=self.program)
 
     def same_command(self, *shorter: str) -> str:
         """Return the command as it was typed, or the `shorter` one if it was very long."""

@@ -1,4 +1,4 @@
-"""Documents from command-line arguments: files, folders, globs, or lines on stdin. They are read one at a time."""
+"""Documents from command-line arguments: files, folders, globs, URLs, lines on stdin. They are read one at a time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import msgspec
 
 from holdfast.cli.context import CliError
 from holdfast.cli.pipeline_loader import LoadedPipeline, is_file, is_folder, user_code_errors
+from holdfast.cli.shown_keys import shown_key
 from holdfast.cli.system_limits import refused_by_system
 from holdfast.core.model import NewDocument
-from holdfast.engine.api import Submittable, file_mark
+from holdfast.engine.file_documents import Submittable, documents_of_url, names_file
+from holdfast.sources import SourceFile, canonical_key, canonical_path, is_url, parse_source, stat_file
 from holdfast.stores import files_of
 
 CACHE_FOLDER = "__pycache__"
@@ -24,6 +26,7 @@ CACHE_FOLDER = "__pycache__"
 class _StdinDocument(msgspec.Struct, forbid_unknown_fields=True):
     key: str
     payload: Any = None
+    fingerprint: str = ""
 
 
 _decode_line = msgspec.json.Decoder(_StdinDocument).decode
@@ -58,16 +61,24 @@ class LinkRule:
         if not self.skipped:
             return ""
         links = "1 link that leads" if self.skipped == 1 else f"{self.skipped:,} links that lead"
-        return f"skipped {links} outside of the folder, such as {self._first}; --follow-symlinks submits such files too"
+        example = shown_key(self._first)
+        return f"skipped {links} outside of the folder, such as {example}; --follow-symlinks submits such files too"
 
 
 def documents_from_args(
-    args: Sequence[str], *, skip: Sequence[Path] = (), links: LinkRule | None = None
+    args: Sequence[str], *, skip: Sequence[Path] = (), links: LinkRule | None = None, allow_private: bool = False
 ) -> Iterator[Submittable]:
-    """Yield the documents that the arguments name. Raise CliError first if one of them names nothing."""
+    """Yield the documents that the arguments name. Raise CliError first if one of them names nothing.
+
+    Args:
+        args: Paths, globs and URLs. A dash stands for the lines of stdin.
+        skip: Files that are not documents.
+        links: Which links in folders are followed.
+        allow_private: Also ask servers in private networks about URLs.
+    """
     for arg in args:
         _require_match(arg)
-    return _walk(args, frozenset(map(os.path.abspath, skip)), links or LinkRule())
+    return _walk(args, frozenset(map(canonical_path, map(str, skip))), links or LinkRule(), allow_private=allow_private)
 
 
 def documents_from_pipeline(loaded: LoadedPipeline) -> Iterator[Submittable]:
@@ -83,7 +94,10 @@ def files_to_skip(url: str, loaded: LoadedPipeline) -> list[Path]:
 
 
 def _require_match(arg: str) -> None:
-    if arg == "-" or os.path.lexists(arg):
+    if arg == "-" or names_file(_without_file_scheme(arg)):
+        return
+    if is_url(arg):
+        parse_source(arg)
         return
     if not glob.has_magic(arg):
         raise CliError(f"there is no file or folder {arg}; check the path, or give keys on stdin with -")
@@ -91,21 +105,25 @@ def _require_match(arg: str) -> None:
         raise CliError(f"no file matches {arg}")
 
 
-def _walk(args: Sequence[str], skip: frozenset[str], links: LinkRule) -> Iterator[Submittable]:
-    for arg in args:
+def _walk(args: Sequence[str], skip: frozenset[str], links: LinkRule, *, allow_private: bool) -> Iterator[Submittable]:
+    for arg in map(_without_file_scheme, args):
         if arg == "-":
-            yield from _documents_from_stdin()
-        elif os.path.isdir(arg):  # noqa: PTH112
-            skipped_names = {os.path.basename(path) for path in skip}  # noqa: PTH119
-            for path in _files_below(arg, arg, links):
-                if os.path.basename(path) not in skipped_names or os.path.abspath(path) not in skip:  # noqa: PTH100, PTH119
-                    yield _from_file(path)
-        elif os.path.lexists(arg):
-            yield _from_file(arg)
+            yield from _documents_from_stdin(allow_private=allow_private)
+        elif names_file(arg):
+            path = canonical_path(arg)
+            found = _files_below(path, path, links) if is_folder(path) else [_stat(path)]
+            yield from (seen for seen in found if seen.key not in skip or seen.key == path)
+        elif is_url(arg):
+            yield from documents_of_url(arg, allow_private=allow_private)
         else:
-            matches = sorted(match for match in glob.iglob(arg, recursive=True) if os.path.isfile(match))  # noqa: PTH113, PTH207
+            matches = sorted(match for match in glob.iglob(arg, recursive=True) if is_file(match))  # noqa: PTH207
             root = _fixed_part(arg)
-            yield from (_from_file(match) for match in matches if links.allows(match, root))
+            yield from (_stat(canonical_path(match)) for match in matches if links.allows(match, root))
+
+
+def _without_file_scheme(arg: str) -> str:
+    """Return the path of a `file:` URL, and anything else as it is."""
+    return canonical_key(arg) if is_url(arg) and arg[:5].lower() == "file:" else arg
 
 
 def _fixed_part(pattern: str) -> str:
@@ -116,7 +134,7 @@ def _fixed_part(pattern: str) -> str:
     return str(fixed)
 
 
-def _files_below(folder: str, root: str, links: LinkRule) -> Iterator[str]:
+def _files_below(folder: str, root: str, links: LinkRule) -> Iterator[SourceFile]:
     """Yield the files in a folder and below, sorted. Hidden files and links to folders are skipped."""
     try:
         with os.scandir(folder) as entries:
@@ -129,32 +147,35 @@ def _files_below(folder: str, root: str, links: LinkRule) -> Iterator[str]:
         if entry.is_dir(follow_symlinks=False):
             yield from _files_below(entry.path, root, links)
         elif entry.is_file() and (not entry.is_symlink() or links.allows(entry.path, root)):
-            yield entry.path
+            yield _stat(Path(entry.path).as_posix() if os.sep != "/" else entry.path)
 
 
 def _is_wanted(entry: os.DirEntry[str]) -> bool:
     return not entry.name.startswith(".") and entry.name != CACHE_FOLDER
 
 
-def _from_file(path: str) -> NewDocument:
-    key = Path(path).as_posix()
+def _stat(path: str) -> SourceFile:
     try:
-        key.encode()
+        path.encode()
     except UnicodeEncodeError as error:
         raise CliError(f"the name of the file {os.fsencode(path)!r} is not UTF-8, so it cannot be a key") from error
-    return NewDocument(key, {"path": key}, file_mark(key))
+    return stat_file(path)
 
 
-def _documents_from_stdin() -> Iterator[Submittable]:
+def _documents_from_stdin(*, allow_private: bool) -> Iterator[Submittable]:
     for number, raw in enumerate(sys.stdin, 1):
         line = raw.strip()
         if line.startswith("{"):
             yield _from_json(number, line)
+        elif line and names_file(line):
+            yield _stat(canonical_key(line))
+        elif is_url(line):
+            yield from documents_of_url(line, allow_private=allow_private)
         elif line:
-            yield _from_file(line) if os.path.lexists(line) else NewDocument(line, {"path": line})
+            yield NewDocument(line, {"path": line})
 
 
-def _from_json(number: int, line: str) -> tuple[str, Any]:
+def _from_json(number: int, line: str) -> NewDocument:
     try:
         document = _decode_line(line)
     except (msgspec.MsgspecError, ValueError) as error:
@@ -164,7 +185,7 @@ def _from_json(number: int, line: str) -> tuple[str, Any]:
         ) from error
     if not document.key:
         raise CliError(f"line {number} of stdin has an empty key; give every document a key")
-    return document.key, document.payload
+    return NewDocument(document.key, document.payload, document.fingerprint)
 
 
 def is_source(arg: str) -> bool:

@@ -136,9 +136,13 @@ collection_option = click.option(
     help="The name of the collection.",
 )
 
-follow_symlinks_option = click.option(
-    "--follow-symlinks", is_flag=True, help="Also submit files outside of a folder that links in it lead to."
+file_options = option_group(
+    click.option(
+        "--follow-symlinks", is_flag=True, help="Also submit files outside of a folder that links in it lead to."
+    ),
+    click.option("--allow-private", is_flag=True, help="Also ask servers in private networks about their URLs."),
 )
+"""How the files and URLs of `run` and `submit` are found."""
 
 source_options = option_group(
     click.option(

@@ -20,6 +20,7 @@ from holdfast.core.errors import StoreError
 from holdfast.core.model import SubmitResult
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
+from holdfast.engine.file_documents import Submittable
 from holdfast.observe.events import Event, Scanned, describe_findings
 from holdfast.observe.report import Report
 from holdfast.stores.protocol import Store
@@ -92,7 +93,7 @@ def submit_documents(
     store: Store,
     *,
     batch: str,
-    documents: Iterator[api.Submittable],
+    documents: Iterator[Submittable],
     counts: ProgressCounts,
     options: Mapping[str, Any],
 ) -> SubmitResult:
@@ -106,7 +107,7 @@ def submit_documents(
         counts.submitting = False
 
 
-def _count(documents: Iterator[api.Submittable], counts: ProgressCounts) -> Iterator[api.Submittable]:
+def _count(documents: Iterator[Submittable], counts: ProgressCounts) -> Iterator[Submittable]:
     for document in documents:
         counts.submitted += 1
         yield document

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from difflib import get_close_matches
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,6 +12,7 @@ import click
 from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.options import batch_option, option_group, pipeline_option
 from holdfast.cli.param_types import DurationType
+from holdfast.cli.shown_keys import path_pattern, possible_keys, shown_key
 from holdfast.cli.store_access import require_batch, require_pipeline
 from holdfast.core.batches import CLOSING
 from holdfast.core.model import STATES, DocumentStatus, State
@@ -123,9 +123,14 @@ def select_documents(cli: CliContext, store: Store, given: dict[str, Any], **alw
         raise CliError("say which documents: give their keys, --batch, --step, --error, --text, --idle, or --all")
     if pipeline is None:
         raise CliError(f"say which pipeline with --pipeline: {', '.join(store.pipelines())}")
-    key = {"key": patterns[0]} if patterns else {}
+    key = {"key": _pattern(store, pipeline, patterns[0])} if patterns else {}
     which: DocumentFilter = {**filters, **key, **always}  # type: ignore[typeddict-item]
     return DocumentSelection(store, pipeline, which)
+
+
+def _pattern(store: Store, pipeline: str, typed: str) -> str:
+    """Return a pattern of keys. If no key matches it as it was typed, it is one of files from the current folder."""
+    return typed if store.count(pipeline, key=typed) else path_pattern(typed)
 
 
 def _is_at(document: DocumentStatus, place: StateAndStep) -> bool:
@@ -166,7 +171,8 @@ def find_document(
     pipeline = require_pipeline(store, pipeline) if pipeline else None
     if pipeline and batch:
         require_batch(store, pipeline, batch)
-    found = _find(store, key, pipeline, batch) or _find(store, PurePath(key).as_posix(), pipeline, batch)
+    finds = (_find(store, possible, pipeline, batch) for possible in possible_keys(key))
+    found = next(filter(None, finds), [])
     if len(found) == 1:
         return found[0]
     if not found:
@@ -199,7 +205,7 @@ def _similar_keys(store: Store, key: str, pipeline: str | None) -> str:
     keys = {document.key for name in names for document in store.documents(name, limit=MAX_KEYS_COMPARED)}
     similar = sorted(known for known in keys if key.lower() in known.lower())[:5] or get_close_matches(key, keys, n=5)
     if similar:
-        return f"; similar keys: {', '.join(similar)}"
+        return f"; similar keys: {', '.join(map(shown_key, similar))}"
     return "; `holdfast status` shows what the store has"
 
 

@@ -7,15 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from msgspec.structs import replace
 
 from holdfast.core.batches import DEFAULT_DEADLINE_ACTION, DeadlineAction
 from holdfast.core.errors import HoldfastError
-from holdfast.core.fingerprints import payload_fingerprint, with_fingerprint
 from holdfast.core.model import NewDocument, SubmitResult
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.budget import Budget, stopping_on_signals
@@ -26,15 +23,11 @@ from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 
 if TYPE_CHECKING:
+    from holdfast.engine.file_documents import Submittable
     from holdfast.engine.worker import Worker
-
-SLICE = 1000
-"""How many documents are submitted in one transaction."""
 
 SUBMITTER = "submit"
 """The name in the journal of a batch for a deadline that a submit sets."""
-
-Submittable = NewDocument | str | os.PathLike[str] | tuple[str, Any]
 
 
 @contextmanager
@@ -86,9 +79,10 @@ def submit(
         pipeline: The pipeline that the documents go through.
         store: The store that keeps them.
         batch: The name of the batch. A new name makes a new batch.
-        documents: Paths, `(key, payload)` pairs or NewDocuments. A path is its own key; its payload is
-            `{"path": ...}`, its fingerprint is the size and modification time of the file. The fingerprint of a pair
-            is a hash of its payload.
+        documents: Paths, URLs, `(key, payload)` pairs or NewDocuments. The key of a file is its absolute path, without
+            links to folders; its payload is `{"path": key}`. Its fingerprint has size, time and a hash: it changes
+            only if the content changes. The payload of a URL is `{"url": ...}`. A text that names no file is a key.
+            The fingerprint of a pair is a hash of its payload.
         priority: Documents with a higher number are claimed first. 0 keeps the priority of a NewDocument.
         deadline: When the batch must be finished: a time with a time zone, or a duration from now. It replaces an
             earlier deadline of the batch. When it has passed, the batch is sealed, and documents that are still open
@@ -108,6 +102,7 @@ def submit(
         DefinitionError: The pipeline has no steps, or its `renamed` is wrong.
         HoldfastError: `documents` is one string instead of a list, or `deadline` is a time without a time zone.
         StoreError: The store cannot be reached or used.
+        SourceRefused: A URL cannot be reached, or it has a password. It is a HoldfastError.
 
     Example:
         with holdfast.open("sqlite:///papers.db") as store:
@@ -118,12 +113,13 @@ def submit(
         raise HoldfastError(f"documents= takes a list of documents, not one text: write documents=[{documents!r}]")
     if isinstance(deadline, datetime) and deadline.tzinfo is None:
         raise HoldfastError("deadline= needs a time with a time zone, such as datetime.now(UTC) + timedelta(hours=2)")
+    from holdfast.engine.file_documents import slices  # workers start faster without it
+
     plan = store.declare(pipeline.shape())
-    stream = (new_document(document, priority) for document in documents)
     submission = int.from_bytes(os.urandom(8)) >> 2
     result = SubmitResult()
     part = 0
-    while slice_ := list(islice(stream, SLICE)):
+    for slice_ in slices(documents, store, pipeline.name, batch, priority=priority):
         part_result = store.submit(plan, batch, slice_, submission=submission, part=part)
         if listeners:
             done = _keys_done(store, pipeline.name, batch, slice_) if part_result.unchanged else []
@@ -278,24 +274,3 @@ def _worked(
 
 def _limits(budget: Budget | timedelta | None) -> Budget:
     return budget if isinstance(budget, Budget) else Budget(budget)
-
-
-def new_document(document: Submittable, priority: int = 0) -> NewDocument:
-    """Return what was submitted as a document: a path, a pair of key and payload, or a NewDocument."""
-    if isinstance(document, NewDocument):
-        marked = with_fingerprint(document)
-        return replace(marked, priority=priority) if priority else marked
-    if isinstance(document, tuple):
-        key, payload = document
-        return NewDocument(str(key), payload, payload_fingerprint(key, payload), priority)
-    path = os.fspath(document)
-    return NewDocument(path, {"path": path}, file_mark(path), priority)
-
-
-def file_mark(path: str) -> str:
-    """Return a fingerprint of a file: its size and modification time. Empty if there is no such file."""
-    try:
-        seen = Path(path).stat()
-    except OSError:
-        return ""
-    return f"{seen.st_size}:{seen.st_mtime_ns}"

@@ -1,6 +1,8 @@
 """Files and URLs that documents come from: name them, list them, see whether they changed, and fetch them."""
 
 from holdfast.sources.fetch import FetchLimits, FileGone, hash_file, local_copy
+from holdfast.sources.fingerprint import fingerprint_of, is_hashed, stat_file
+from holdfast.sources.identity import canonical_key, canonical_path, canonical_url
 from holdfast.sources.listing import key_filter, list_files
 from holdfast.sources.source import (
     SkippedPath,
@@ -9,6 +11,7 @@ from holdfast.sources.source import (
     SourceRefused,
     Unreachable,
     find_root,
+    is_url,
     parse_source,
 )
 
@@ -20,10 +23,17 @@ __all__ = [
     "SourceFile",
     "SourceRefused",
     "Unreachable",
+    "canonical_key",
+    "canonical_path",
+    "canonical_url",
     "find_root",
+    "fingerprint_of",
     "hash_file",
+    "is_hashed",
+    "is_url",
     "key_filter",
     "list_files",
     "local_copy",
     "parse_source",
+    "stat_file",
 ]

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
-from urllib.parse import urldefrag, urlsplit
+from urllib.parse import SplitResult, urldefrag, urlsplit
 
 from msgspec import Struct
 
@@ -123,7 +123,7 @@ def find_root(spec: str, roots: Iterable[str]) -> str:
         SourceRefused: It is none of them.
     """
     known = list(roots)
-    path = _path_of(spec) if spec.lower().startswith("file:") else spec
+    path = path_of_file_url(spec) if spec.lower().startswith("file:") else spec
     root = _split_glob(path)[0] if glob.has_magic(path) else path
     for name in (spec, urldefrag(spec).url, root, os.path.abspath(path), os.path.abspath(root)):  # noqa: PTH100
         if name in known:
@@ -143,19 +143,25 @@ def is_url(location: str) -> bool:
     return SCHEME.match(location) is not None
 
 
+def refuse_secrets(parts: SplitResult) -> None:
+    """Raise SourceRefused if a URL has a password. The user of a web address may be an access token."""
+    if parts.password is not None or (parts.username and parts.scheme in ("http", "https")):
+        secret = "password" if parts.password is not None else "user name"
+        raise SourceRefused(
+            f"the URL for {parts.hostname} has a {secret}, which would be stored with every document; leave it out"
+        )
+
+
 def _url(spec: str, scheme: str) -> Source:
     try:
         parts = urlsplit(spec)
     except ValueError:
         raise SourceRefused(f"{hide_password(spec)} is not a URL") from None  # its message may have a part of it
-    if parts.password is not None:
-        raise SourceRefused(
-            f"the URL for {parts.hostname} has a password, which would be stored with every document; leave it out"
-        )
+    refuse_secrets(parts)
     if scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise SourceRefused(f"{spec} names the host {parts.netloc}; a file: URL must name a file of this machine")
-        return parse_source(_path_of(spec))
+        return parse_source(path_of_file_url(spec))
     if scheme in ("http", "https"):
         if not parts.hostname:
             raise SourceRefused(f"{spec} names no host")
@@ -166,7 +172,7 @@ def _url(spec: str, scheme: str) -> Source:
     return Source(spec, "remote", root, pattern)
 
 
-def _path_of(url: str) -> str:
+def path_of_file_url(url: str) -> str:
     """Return the path that a file: URL names."""
     from urllib.request import url2pathname  # imports all of http, which few sources need
 

@@ -15,6 +15,7 @@ from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.options import batch_option, common_options, pipeline_option, who_and_optional_reason
 from holdfast.cli.output import print_json, print_line
 from holdfast.cli.selection import find_document
+from holdfast.cli.shown_keys import shown_key
 from holdfast.cli.store_access import open_existing_store, open_persistent_store
 from holdfast.core.capsule import LARGEST, Capsule, read
 from holdfast.core.errors import CapsuleError
@@ -91,7 +92,7 @@ def _print_packed(cli: CliContext, packed: Capsule, file: Path) -> None:
         document = {"pipeline": packed.document.pipeline, "key": packed.document.key}
         print_json({"file": str(file), "bytes": size, **document})
         return
-    name = printable(packed.document.key)
+    name = printable(shown_key(packed.document.key))
     print_line(f"packed {name} ({packed.document.state}) into {printable(str(file))}, {size:,} bytes")
     load = format_command(command_args(("capsule", "load"), str(file)), store=("--store", "sqlite:///capsule.db"))
     print_line(f"load it on any machine: {load}")
@@ -122,7 +123,7 @@ def load(cli: CliContext, *, file: Path, redrive: bool, who: str, reason: str) -
     if cli.json:
         print_json(_as_json(cli, loaded, document.state))
         return
-    name, items = printable(document.key), format_count(len(loaded.items), "item")
+    name, items = printable(shown_key(document.key)), format_count(len(loaded.items), "item")
     print_line(f"loaded {name} of pipeline {document.pipeline}, {document.state}, with {items}")
     print_line(f"show it: {cli.command(*command_args(('show',), document.key))}")
 

@@ -17,7 +17,7 @@ from holdfast.cli.options import common_options
 from holdfast.cli.output import print_json, print_lines
 from holdfast.cli.pipeline_loader import LoadedPipeline, load_pipeline
 from holdfast.core.formatting import printable
-from holdfast.engine.api import Submittable
+from holdfast.engine.file_documents import Submittable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,6 +22,7 @@ from holdfast.cli.options import (
 from holdfast.cli.output import print_json, print_line
 from holdfast.cli.param_types import RateType
 from holdfast.cli.selection import DocumentSelection, filter_options, find_document, select_documents, state_since
+from holdfast.cli.shown_keys import shown_key, shown_place
 from holdfast.cli.store_access import open_existing_store, require_pipeline
 from holdfast.cli.ui.document_report import DocumentReport
 from holdfast.core.formatting import RECOVERABLE_NOTE, format_ago, format_count, format_table, one_line, printable
@@ -117,7 +118,7 @@ def _print_list(cli: CliContext, store: Store, letters: list[DocumentStatus], to
     now = store.now()
     rows = [
         [
-            printable(f"{letter.batch}/{letter.key}"),
+            printable(shown_place(letter.batch, letter.key)),
             f"at {letter.checkpoint.step}",
             format_ago(state_since(store, letter), now),
             one_line(_format_reason(letter), 140),
@@ -153,7 +154,7 @@ def show(cli: CliContext, *, key: str, pipeline: str | None, batch: str | None, 
     with open_existing_store(cli) as store:
         document = find_document(cli, store, key, pipeline=pipeline, batch=batch)
         if document.state != "dead":
-            raise CliError(f"{document.key} is not a dead letter: it is {document.state}")
+            raise CliError(f"{shown_key(document.key)} is not a dead letter: it is {document.state}")
         DocumentReport(store, document).print(cli, items=items)
 
 

@@ -15,6 +15,7 @@ from holdfast.cli.output import print_json, print_line, print_lines
 from holdfast.cli.pipeline_loader import load_pipeline
 from holdfast.cli.run_loop import call_prepare
 from holdfast.cli.selection import find_document
+from holdfast.cli.shown_keys import shown_key
 from holdfast.cli.store_access import open_existing_store
 from holdfast.core.formatting import format_checkpoint, one_line, printable
 from holdfast.core.model import DocumentStatus
@@ -65,7 +66,9 @@ def _redrive(
     if not redrive:
         options = ("--batch", document.batch, "--redrive")
         again = cli.command(*command_args(("debug",), file, document.key, options=options))
-        raise CliError(f"{document.key} is a dead letter ({one_line(document.reason)}). To try it again: {again}")
+        raise CliError(
+            f"{shown_key(document.key)} is a dead letter ({one_line(document.reason)}). To try it again: {again}"
+        )
     store.redrive([document.id], who=who, reason=reason)
 
 
@@ -92,6 +95,6 @@ def _print_result(cli: CliContext, document: DocumentStatus, errors: int) -> Non
     else:
         where = "" if document.state == "done" else f" {format_checkpoint(document.checkpoint, None)}"
         why = f": {one_line(document.reason)}" if document.reason else ""
-        print_line(f"{printable(document.key)} is {document.state}{where}{why}")
+        print_line(f"{printable(shown_key(document.key))} is {document.state}{where}{why}")
     failed = document.state == "dead" or (errors and document.state != "done")
     raise click.exceptions.Exit(DEAD_LETTERS if failed else OK)

@@ -15,6 +15,7 @@ from holdfast.cli.observe_options import notify_options, open_listeners
 from holdfast.cli.options import REASON_HELP, batch_option, common_options, dry_run_option, who_option
 from holdfast.cli.output import print_json, print_line
 from holdfast.cli.param_types import DurationType, format_duration_arg
+from holdfast.cli.shown_keys import possible_keys, shown_key, shown_place
 from holdfast.cli.store_access import open_existing_store, require_batch, require_pipeline
 from holdfast.core.formatting import (
     format_checkpoint,
@@ -129,11 +130,12 @@ class OrphanQuery(Struct, frozen=True, kw_only=True):
 
     def find(self, store: Store) -> list[Orphan]:
         """Return the orphans, the oldest of each pipeline first."""
+        keys = {possible for key in self.keys for possible in possible_keys(key)}
         return [
             orphan
             for name in self._pipelines(store)
             for orphan in find_orphans(store, name, grace=self.grace, batch=self.batch)
-            if (not self.keys or orphan.document.key in self.keys) and self.worker in (None, orphan.document.holder)
+            if (not keys or orphan.document.key in keys) and self.worker in (None, orphan.document.holder)
         ]
 
     def younger(self, store: Store, found: Sequence[Orphan]) -> list[Orphan]:
@@ -174,7 +176,9 @@ def _print_orphans(cli: CliContext, store: Store, scan: OrphanQuery, found: Sequ
     rows = []
     for orphan in found[:MAX_SHOWN]:
         document = orphan.document
-        name = f"{document.pipeline}/{document.batch}/{document.key}" if several else document.key
+        name = (
+            f"{document.pipeline}/{shown_place(document.batch, document.key)}" if several else shown_key(document.key)
+        )
         checkpoint = format_checkpoint(document.checkpoint, shapes[document.pipeline])
         worker = f"{document.holder} ({'alive' if orphan.alive else 'silent'})"
         rows.append([printable(name), checkpoint, worker, one_line(orphan.why)])

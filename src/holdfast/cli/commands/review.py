@@ -21,6 +21,7 @@ from holdfast.cli.options import (
 )
 from holdfast.cli.output import print_json, print_line
 from holdfast.cli.selection import find_document, state_since
+from holdfast.cli.shown_keys import shown_key, shown_place
 from holdfast.cli.store_access import open_existing_store, require_pipeline
 from holdfast.core.codec import encode_json
 from holdfast.core.formatting import format_ago, format_count, format_table, one_line, printable
@@ -119,7 +120,7 @@ def _print_list(cli: CliContext, store: Store, waiting: list[DocumentStatus], to
     now = store.now()
     rows = [
         [
-            printable(f"{document.batch}/{document.key}"),
+            printable(shown_place(document.batch, document.key)),
             f"at {document.checkpoint.step}",
             format_ago(state_since(store, document), now),
             f"decided automatically {format_ago(document.due_at, now)}" if document.due_at else "",
@@ -215,10 +216,10 @@ def _find_waiting(cli: CliContext, store: Store, key: str, place: dict[str, Any]
     document = find_document(cli, store, key, pipeline=place["pipeline"], batch=place["batch"])
     if document.state != "paused":
         decided = _last_decision(store, document)
-        raise CliError(f"{document.key} does not wait for a decision: it is {document.state}{decided}")
+        raise CliError(f"{shown_key(document.key)} does not wait for a decision: it is {document.state}{decided}")
     if place["gate"] and document.checkpoint.step != place["gate"]:
         waits = f"it waits at {document.checkpoint.step}, not at {place['gate']}"
-        raise CliError(f"{document.key}: {waits}{_last_decision(store, document)}")
+        raise CliError(f"{shown_key(document.key)}: {waits}{_last_decision(store, document)}")
     return document
 
 
@@ -233,10 +234,10 @@ def _last_decision(store: Store, document: DocumentStatus) -> str:
 def _print_decision(cli: CliContext, store: Store, document: DocumentStatus, done: str, changed: list[int]) -> None:
     if not changed:
         decided = _last_decision(store, document)
-        raise CliError(f"{document.key} was decided meanwhile{decided}; nothing was changed")
+        raise CliError(f"{shown_key(document.key)} was decided meanwhile{decided}; nothing was changed")
     now = store.document(document.pipeline, document.batch, document.key)
     if cli.json:
         print_json({"key": document.key, "decision": done, "state": now.state, "step": now.checkpoint.step})
     else:
         place = f" at {now.checkpoint.step}" if now.checkpoint.step else ""
-        print_line(f"{document.key} is {done} at {document.checkpoint.step}; it is {now.state}{place} now.")
+        print_line(f"{shown_key(document.key)} is {done} at {document.checkpoint.step}; it is {now.state}{place} now.")

@@ -12,7 +12,7 @@ from holdfast.cli.context import CliContext
 from holdfast.cli.document_args import LinkRule, documents_from_args, documents_from_pipeline, files_to_skip
 from holdfast.cli.interrupt import resumable
 from holdfast.cli.observe_options import observe_options
-from holdfast.cli.options import DEFAULT_BATCH, common_options, follow_symlinks_option, processes_option, worker_options
+from holdfast.cli.options import DEFAULT_BATCH, common_options, file_options, processes_option, worker_options
 from holdfast.cli.pipeline_loader import LoadedPipeline, load_pipeline
 from holdfast.cli.run_loop import (
     add_resume_hint,
@@ -28,6 +28,7 @@ from holdfast.cli.ui.progress_counts import ProgressCounts
 from holdfast.cli.ui.summary import RunSummary
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
+from holdfast.engine.file_documents import Submittable
 from holdfast.stores.protocol import Store
 
 
@@ -38,7 +39,7 @@ from holdfast.stores.protocol import Store
     "--batch",
     help=f'Submit to this batch, and process only this one. [default: submit to "{DEFAULT_BATCH}", process all]',
 )
-@follow_symlinks_option
+@file_options
 @processes_option
 @worker_options()
 @observe_options
@@ -53,6 +54,7 @@ def run(
     documents: tuple[str, ...],
     batch: str | None,
     follow_symlinks: bool,
+    allow_private: bool,
     budget: timedelta | None,
     **options: Any,
 ) -> None:
@@ -60,9 +62,10 @@ def run(
 
     PIPELINE is a Python file or module. If it has several pipelines, write file.py:name.
 
-    DOCUMENTS are files, folders (with all files below them, except hidden ones), globs, or - for stdin. Each line of
-    stdin is a path, a key, or JSON: {"key": "...", "payload": ...}. Files that have not changed since the last run
-    are not processed again.
+    DOCUMENTS are files, folders (with all files below them, except hidden ones), globs, URLs (http, https, s3, ...),
+    or - for stdin. Each line of stdin is a path, a URL, a key, or JSON: {"key": "...", "payload": ..., "fingerprint":
+    "..."}. The key of a file is its absolute path. Files whose content has not changed since the last run are not
+    processed again.
 
     Without DOCUMENTS, the command submits what the function `documents()` of the pipeline's file yields, if there is
     one, and continues with the documents in the store. A function `prepare(tx)` in the file is called first, every
@@ -74,15 +77,16 @@ def run(
     with api.opened(cli.store_url) as store, add_resume_hint(cli, *command):
         call_prepare(loaded, store)
         links = LinkRule(follow=follow_symlinks)
-        source = _source(cli, loaded, documents, links)
+        source = _source(cli, loaded, documents, links, allow_private=allow_private)
         _run(cli, loaded, store, source, links, batch=batch, budget=Budget(budget), options=options, command=command)
 
 
 def _source(
-    cli: CliContext, loaded: LoadedPipeline, documents: tuple[str, ...], links: LinkRule
-) -> Iterator[api.Submittable] | None:
+    cli: CliContext, loaded: LoadedPipeline, documents: tuple[str, ...], links: LinkRule, *, allow_private: bool
+) -> Iterator[Submittable] | None:
     if documents:
-        return documents_from_args(documents, skip=files_to_skip(cli.store_url, loaded), links=links)
+        skip = files_to_skip(cli.store_url, loaded)
+        return documents_from_args(documents, skip=skip, links=links, allow_private=allow_private)
     return documents_from_pipeline(loaded) if loaded.documents else None
 
 
@@ -90,7 +94,7 @@ def _run(
     cli: CliContext,
     loaded: LoadedPipeline,
     store: Store,
-    source: Iterator[api.Submittable] | None,
+    source: Iterator[Submittable] | None,
     links: LinkRule,
     *,
     batch: str | None,

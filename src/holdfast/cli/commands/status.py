@@ -16,6 +16,7 @@ from holdfast.cli.context import CliContext
 from holdfast.cli.options import batch_option, common_options
 from holdfast.cli.output import print_json, print_line, styled
 from holdfast.cli.selection import state_since
+from holdfast.cli.shown_keys import shown_key, shown_place
 from holdfast.cli.store_access import open_existing_store, require_batch, require_pipeline
 from holdfast.cli.ui.balance import format_balances, sort_steps
 from holdfast.core.batches import CLOSING
@@ -140,7 +141,7 @@ class PipelineStatus:
         more = f", the newest {MAX_DEAD_SHOWN}" if total > MAX_DEAD_SHOWN else ""
         print_line(f"  {format_count(total, 'dead letter')}{more}:", fg="red")
         for letter, died_at in zip(self.dead, self.died_at, strict=True):
-            name = f"{letter.batch}/{letter.key}" if len(self.batches) > 1 else letter.key
+            name = shown_place(letter.batch, letter.key) if len(self.batches) > 1 else shown_key(letter.key)
             died = format_ago(min(died_at, now), now)
             print_line(f"    {printable(name)} at {letter.checkpoint.step}, {died}: {one_line(letter.reason, 160)}")
         show = command_args(("show",), self.dead[0].key, options=self.where)

@@ -10,7 +10,7 @@ from holdfast.cli.context import CliContext
 from holdfast.cli.document_args import LinkRule, documents_from_args, files_to_skip
 from holdfast.cli.interrupt import resumable
 from holdfast.cli.observe_options import log_options, open_listeners, split_observe_options
-from holdfast.cli.options import DEFAULT_BATCH, common_options, deadline_options, follow_symlinks_option
+from holdfast.cli.options import DEFAULT_BATCH, common_options, deadline_options, file_options
 from holdfast.cli.output import print_json, print_line
 from holdfast.cli.pipeline_loader import load_pipeline
 from holdfast.cli.run_loop import add_resume_hint, call_prepare, format_submit_result
@@ -26,13 +26,20 @@ from holdfast.engine import api
     "--priority", type=int, default=0, show_default=True, help="Documents with a higher priority are processed first."
 )
 @deadline_options
-@follow_symlinks_option
+@file_options
 @log_options
 @common_options
 @click.pass_obj
 @resumable
 def submit(
-    cli: CliContext, /, *, pipeline: str, documents: tuple[str, ...], follow_symlinks: bool, **options: Any
+    cli: CliContext,
+    /,
+    *,
+    pipeline: str,
+    documents: tuple[str, ...],
+    follow_symlinks: bool,
+    allow_private: bool,
+    **options: Any,
 ) -> None:
     """Submit documents for workers to process. Print how many are new, changed and unchanged.
 
@@ -42,7 +49,8 @@ def submit(
     with open_persistent_store(cli) as store, add_resume_hint(cli, "submit", pipeline):
         call_prepare(loaded, store)
         links = LinkRule(follow=follow_symlinks)
-        source = documents_from_args(documents, skip=files_to_skip(cli.store_url, loaded), links=links)
+        skip = files_to_skip(cli.store_url, loaded)
+        source = documents_from_args(documents, skip=skip, links=links, allow_private=allow_private)
         observe, options = split_observe_options(options)
         with open_listeners(observe) as listeners:
             result = api.submit(loaded.pipeline, store, documents=source, listeners=listeners, **options)

@@ -14,6 +14,7 @@ from holdfast.cli.options import batch_option, common_options, who_option
 from holdfast.cli.output import print_json, print_line
 from holdfast.cli.param_types import SampleType
 from holdfast.cli.pipeline_loader import PipelineNotFound, load_pipeline
+from holdfast.cli.shown_keys import shown_place
 from holdfast.cli.store_access import open_existing_store, require_batch, require_pipeline
 from holdfast.core.formatting import format_count, format_duration, one_line, printable
 from holdfast.core.pipeline import Pipeline
@@ -140,7 +141,7 @@ def _print_result(result: Verification, has_verify: object, next_command: str) -
     if result.seed is not None:
         print_line(f"to draw the same sample again: --seed {result.seed}")
     for finding in result.findings[:MAX_FINDINGS_SHOWN]:
-        place = f"{printable(f'{finding.batch}/{finding.key}')} at {finding.step}"
+        place = f"{printable(shown_place(finding.batch, finding.key))} at {finding.step}"
         print_line(f"  {place}, {finding.what}: {one_line(finding.why, 160)}")
     if len(result.findings) > MAX_FINDINGS_SHOWN:
         print_line(f"  and {len(result.findings) - MAX_FINDINGS_SHOWN:,} more; --json lists all")

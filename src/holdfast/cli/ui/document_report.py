@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.cli.context import CliContext
 from holdfast.cli.output import print_json, print_line, print_lines, styled
+from holdfast.cli.shown_keys import shown_key
 from holdfast.core.codec import Kept, decode_json, encode_json
 from holdfast.core.formatting import (
     RECOVERABLE,
@@ -51,7 +52,7 @@ class DocumentReport:
             return
         document = self.document
         place = f"in batch {printable(document.batch)} of pipeline {document.pipeline}"
-        print_line(f"{styled(printable(document.key), bold=True)}  {place}")
+        print_line(f"{styled(printable(shown_key(document.key)), bold=True)}  {place}")
         for line in format_table(self._facts(), indent="  "):
             print_line(line)
         self._print_outputs()

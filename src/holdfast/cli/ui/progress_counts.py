@@ -8,6 +8,7 @@ from time import monotonic
 
 from msgspec import Struct
 
+from holdfast.cli.shown_keys import shown_key
 from holdfast.cli.ui.eta import Eta
 from holdfast.core.errors import StoreError
 from holdfast.core.model import DocumentStatus
@@ -39,7 +40,7 @@ class FailedAttempt(Struct, frozen=True):
 
     def __str__(self) -> str:
         where = f" at {self.step}" if self.step else ""
-        return f"{self.key}{where}: {self.error}{'' if self.dead else ' (will be tried again)'}"
+        return f"{shown_key(self.key)}{where}: {self.error}{'' if self.dead else ' (will be tried again)'}"
 
 
 class ProgressCounts:

@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 from holdfast.cli.context import CliContext
 from holdfast.cli.exit_codes import BY_SIGNAL, DEAD_LETTERS, OK, SOURCE_UNREACHABLE
 from holdfast.cli.output import print_line
+from holdfast.cli.shown_keys import shown_key
 from holdfast.cli.ui.progress import SIGNALS
 from holdfast.core.formatting import format_count, format_duration, format_rate, one_line, printable
 from holdfast.core.model import Balance, DocumentStatus, SubmitResult
@@ -139,7 +140,7 @@ class RunSummary:
         more = f", the newest {MAX_DEAD_SHOWN}" if self.balance.dead > MAX_DEAD_SHOWN else ""
         print_line(f"{format_count(self.balance.dead, 'dead letter')}{more}:", fg="red")
         for dead in self.dead:
-            print_line(f"  {printable(dead.key)} at {dead.checkpoint.step}: {one_line(dead.reason, 160)}")
+            print_line(f"  {printable(shown_key(dead.key))} at {dead.checkpoint.step}: {one_line(dead.reason, 160)}")
         print_line(f"  why:   {cli.command(*command_args(('show',), self.dead[0].key, options=self.where))}")
         print_line(f"  list:  {self._list_command(cli, 'dead')}")
         if self.retry_command:

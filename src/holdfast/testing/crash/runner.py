@@ -10,7 +10,7 @@ from time import monotonic
 
 from holdfast.core.errors import TransactionEnded
 from holdfast.core.pipeline import Pipeline
-from holdfast.engine.api import Submittable
+from holdfast.engine.file_documents import Submittable
 from holdfast.testing.crash.databases import Databases, databases
 from holdfast.testing.crash.report import (
     CrashReport,

@@ -21,7 +21,8 @@ from holdfast.core.model import NewDocument
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.step import AnyStep
-from holdfast.engine.api import Submittable, drain, new_document, opened, submit
+from holdfast.engine.api import drain, opened, submit
+from holdfast.engine.file_documents import Submittable, new_document
 from holdfast.observe.events import Claimed
 from holdfast.stores.protocol import Store
 from holdfast.testing.crash.child_process import ChildOutcome, run_in_child

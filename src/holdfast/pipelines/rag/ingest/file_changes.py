@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from holdfast.core.errors import Signal
+from holdfast.sources.fingerprint import MTIME_GRANULARITY_NS
 from holdfast.sources.source import SkippedPath, SourceFile
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 ChangeKind = Literal["new", "changed", "back", "unchanged", "touched", "moved", "deleted", "unreadable"]
-
-MTIME_GRANULARITY_NS = 2_000_000_000
-"""The coarsest time stamps of file systems (FAT: 2 s). A file may change twice within one of them."""
 
 HASH_AHEAD_BYTES = 1 << 16
 """Files of at least this size are hashed ahead, in threads. For smaller ones the thread costs more than it saves."""

@@ -30,7 +30,7 @@ SHAPES = (
     ),
 )
 KEYS = st.sampled_from("abcde")
-MARKS = st.sampled_from(["f1", "f2", "f3"])
+MARKS = st.sampled_from(["f1", "f2", "file:1:1:c1", "file:1:2:c1", "file:2:2:c2"])
 BATCHES = st.sampled_from(["march", "april"])
 SECONDS = st.integers(0, 45).map(lambda seconds: timedelta(seconds=seconds))
 SOME_BATCH = st.sampled_from([None, None, None, "march", "april"])
