@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from holdfast.ops.maintenance_scan import MaintenanceScan
     from holdfast.ops.verify import Finding, Verification, verify
     from holdfast.ops.withdraw import withdraw
+    from holdfast.sources.local_file import local_file
 
 __all__ = [
     "At",
@@ -92,6 +93,7 @@ __all__ = [
     "explain_batch",
     "is_recoverable",
     "last",
+    "local_file",
     "open",
     "submit",
     "verify",
@@ -110,6 +112,7 @@ _LATE = {
     "explain": "holdfast.ops.explain.document",
     "explain_batch": "holdfast.ops.explain.batch",
     "Finding": "holdfast.ops.verify",
+    "local_file": "holdfast.sources.local_file",
     "MaintenanceScan": "holdfast.ops.maintenance_scan",
     "Verification": "holdfast.ops.verify",
     "verify": "holdfast.ops.verify",

@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.distribution import install_command
 from holdfast.core.errors import Signal
 from holdfast.core.fingerprints import payload_fingerprint, with_fingerprint
 from holdfast.core.model import NewDocument
@@ -25,6 +24,7 @@ from holdfast.sources import (
     parse_source,
     stat_file,
 )
+from holdfast.sources.source import missing_package
 from holdfast.stores.protocol import Store
 
 Submittable = NewDocument | SourceFile | str | os.PathLike[str] | tuple[str, Any]
@@ -79,9 +79,7 @@ def documents_of_url(url: str, *, allow_private: bool = False) -> Iterator[NewDo
             mark = fingerprint_of(seen, allow_private=allow_private)
             yield NewDocument(canonical_key(seen.location), {"url": seen.location}, mark)
     except ModuleNotFoundError as error:
-        raise SourceRefused(
-            f"URLs need a package that is not installed ({error.name}): {install_command('rag')}"
-        ) from error
+        raise missing_package(error) from error
     except (Unreachable, Signal) as error:
         raise SourceRefused(f"{error}; documents before it were submitted, so submit all again later") from error
 

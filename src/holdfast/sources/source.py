@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urldefrag, urlsplit
 
 from msgspec import Struct
 
+from holdfast.core.distribution import install_command
 from holdfast.core.errors import HoldfastError
 from holdfast.core.passwords import hide_password
 from holdfast.core.text_limits import MAX_NAME, shorten, too_long
@@ -64,6 +65,11 @@ class SourceFile(Struct, frozen=True, gc=False):
     size: int
     mtime_ns: int
     etag: str = ""
+
+
+def missing_package(error: ModuleNotFoundError) -> SourceRefused:
+    """Return the error for a URL that needs a package that is not installed."""
+    return SourceRefused(f"URLs need a package that is not installed ({error.name}): {install_command('rag')}")
 
 
 def clamp_mtime(mtime_ns: int) -> int:
