@@ -16,6 +16,8 @@ from click.testing import CliRunner, Result
 from holdfast.cli.app import app
 
 PAPERS = """
+import os
+
 import holdfast
 
 papers = holdfast.Pipeline("papers")
@@ -30,8 +32,9 @@ def extract(doc, cursor=0):
 
 @papers.step(retry=ONCE)
 def judge(doc):
-    if "bad" in doc.key:
-        raise ValueError(f"{doc.key} is not readable")
+    name = os.path.relpath(doc.key)
+    if "bad" in name:
+        raise ValueError(f"{name} is not readable")
     return len(doc.output(extract))
 """
 

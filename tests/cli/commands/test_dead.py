@@ -62,8 +62,8 @@ def test_without_dead_letters_it_says_so(holdfast: Run) -> None:
 @pytest.mark.usefixtures("letters")
 def test_one_is_shown_with_its_traceback_and_payload(holdfast: Run) -> None:
     told = holdfast("dead", "show", "docs/bad-1.txt", "--items").stdout
-    assert 'raise ValueError(f"{doc.key} is not readable")' in told
-    assert '{"path":"docs/bad-1.txt"}' in told
+    assert 'raise ValueError(f"{name} is not readable")' in told
+    assert f'{{"path":"{Path.cwd()}/docs/bad-1.txt"}}' in told
     assert 'extract[4]  {"number":4}' in told
 
 

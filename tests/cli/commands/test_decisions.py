@@ -204,7 +204,7 @@ def add(tx, doc, cents):
 
 @price.undo
 def remove(tx, doc):
-    if doc.key == "docs/b.txt":
+    if doc.key.endswith("/docs/b.txt"):
         raise ValueError("it is paid")
     tx.execute("delete from bill where key = ?", (doc.key,))
 
@@ -223,7 +223,7 @@ def test_documents_that_are_done_are_cancelled_together_with_their_rows(holdfast
     assert len(sql("select * from bill")) == 2
     told = holdfast("cancel", "docs/a.txt", *undo)
     assert (told.exit_code, told.stdout) == (0, "1 document cancelled, and the rows of their effects removed.\n")
-    assert sql("select key from bill") == [("docs/b.txt",)]
+    assert sql("select key from bill") == [(f"{Path.cwd()}/docs/b.txt",)]
     assert story(holdfast, "docs/a.txt")["journal"][-1]["verb"] == "withdraw"
     again = holdfast("cancel", "docs/a.txt", *undo).stdout
     assert "1 document not changed: they were cancelled before and have no rows, or" in again
@@ -239,11 +239,11 @@ def test_documents_whose_undo_fails_are_named_and_stay(holdfast: Run, folder: Pa
         "1 document not changed: they were cancelled before and have no rows, or their rows could not be" in told.stdout
     )
     assert told.stderr == (
-        "docs/b.txt of default: the undo of step 'price' failed, so the document was not changed: "
+        f"{Path.cwd()}/docs/b.txt of default: the undo of step 'price' failed, so the document was not changed: "
         "ValueError: it is paid\n"
     )
     assert states(holdfast) == {"done": 1, "cancelled": 1}
-    assert sql("select key from bill") == [("docs/b.txt",)]
+    assert sql("select key from bill") == [(f"{Path.cwd()}/docs/b.txt",)]
 
 
 def test_a_pipeline_that_cannot_remove_its_rows_cancels_nothing(holdfast: Run, folder: Path) -> None:

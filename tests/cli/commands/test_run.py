@@ -76,7 +76,7 @@ def test_json_is_one_line_per_event_with_a_summary_at_the_end(holdfast: Run, fol
     assert summary["submitted"] == {"new": 3, "changed": 0, "unchanged": 0}
     assert summary["balance"]["done"] == 2
     assert summary["balance"]["balances"] is True
-    assert summary["dead_letters"][0]["key"] == "docs/bad.txt"
+    assert summary["dead_letters"][0]["key"] == f"{Path.cwd()}/docs/bad.txt"
     assert summary["exit_code"] == result.exit_code == 1
 
 

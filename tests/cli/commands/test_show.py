@@ -29,10 +29,10 @@ def test_a_dead_letter_is_shown_with_its_traceback(holdfast: Run, folder: Path) 
     assert "docs/bad.txt  in batch default of pipeline papers" in told
     assert "at step judge" in told
     assert "1 attempt, 0 crashes" in told
-    assert '{"path":"docs/bad.txt"}' in told
+    assert f'{{"path":"{Path.cwd()}/docs/bad.txt"}}' in told
     assert "extract  5 items" in told
     assert "fail      at judge: ValueError: docs/bad.txt is not readable; was running, now dead  (by " in told
-    assert 'raise ValueError(f"{doc.key} is not readable")' in told
+    assert 'raise ValueError(f"{name} is not readable")' in told
 
 
 def test_a_document_is_shown_with_the_worker_that_had_it_last(holdfast: Run, folder: Path) -> None:
@@ -118,10 +118,10 @@ def test_a_document_that_was_taken_over_is_shown_with_its_last_worker(holdfast: 
 def test_a_renamed_document_is_shown_with_what_it_was_called(holdfast: Run, folder: Path) -> None:
     holdfast("run", "papers.py", "docs")
     with closing(SqliteStore(f"sqlite:///{folder}/holdfast.db")) as store:
-        moved = {"docs/a.txt": NewDocument("docs/new/a.txt", {"path": "docs/new/a.txt"})}
+        moved = {f"{folder}/docs/a.txt": NewDocument(f"{folder}/docs/new/a.txt", {"path": f"{folder}/docs/new/a.txt"})}
         store.rename("papers", "default", moved, who="cat", reason="the file was moved")
     told = holdfast("show", "docs/new/a.txt").stdout
-    assert "rename    the file was moved; from docs/a.txt to docs/new/a.txt; still done  (by cat)" in told
+    assert f"rename    the file was moved; from {folder}/docs/a.txt to {folder}/docs/new/a.txt; still done" in told
 
 
 def test_a_priority_is_shown_with_the_one_before(holdfast: Run) -> None:
@@ -223,8 +223,8 @@ def test_a_damaged_cursor_is_shown_as_it_is(cursor: dict[str, object]) -> None:
 def test_a_damaged_document_is_shown_with_the_way_out(holdfast: Run, folder: Path) -> None:
     holdfast("submit", "papers.py", "docs")
     with closing(sqlite3.connect(folder / "holdfast.db")) as db, db:
-        db.execute("update hf_document set cursor = '{', moves = 1 where key = 'docs/a.txt'")
-        db.execute("update hf_document set step_id = 4711 where key = 'docs/b.txt'")
+        db.execute("update hf_document set cursor = '{', moves = 1 where key like '%/docs/a.txt'")
+        db.execute("update hf_document set step_id = 4711 where key like '%/docs/b.txt'")
     holdfast("run", "papers.py", "docs")
     told = holdfast("show", "docs/a.txt").stdout
     assert "paused" in told

@@ -13,6 +13,7 @@ from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.exit_codes import CHECK_FAILED
 from holdfast.cli.options import batch_option, common_options
 from holdfast.cli.output import print_json, print_line
+from holdfast.cli.shown_keys import shown_key
 from holdfast.cli.store_access import open_existing_store, require_batch, require_pipeline
 from holdfast.cli.ui.balance import BY_STEP, format_balances, format_numbers, sort_steps
 from holdfast.core.batches import BatchReport, Reconciliation, describe_deadline
@@ -150,7 +151,7 @@ def _print_missing(counts: Reconciliation, missing: list[str] | None) -> None:
     number = format_count(len(missing), "document")
     print_line(f"  {counts.batch}: {number} missing, not deleted by holdfast:", fg="red")
     for key in missing[:MAX_MISSING_SHOWN]:
-        print_line(f"    {key}")
+        print_line(f"    {shown_key(key)}")
     if len(missing) > MAX_MISSING_SHOWN:
         print_line(f"    and {len(missing) - MAX_MISSING_SHOWN:,} more; --json and --report list all")
 

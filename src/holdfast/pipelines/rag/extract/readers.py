@@ -57,7 +57,7 @@ class Reader(Protocol):
 
 def preload_parsers(*, pdfs: bool) -> None:
     """Import the modules that most files need, so that forked children inherit them."""
-    from holdfast.pipelines.rag import sources
+    from holdfast import sources
     from holdfast.pipelines.rag.extract import file_type, parsers
     from holdfast.pipelines.rag.extract.parsers import html, pdf, text
 
