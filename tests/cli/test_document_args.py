@@ -10,6 +10,7 @@ import pytest
 from holdfast.cli.document_args import LinkRule, documents_from_args
 from holdfast.engine.file_documents import new_document
 from tests.cli.conftest import Run
+from tests.support.services.web_server import Handler, running_server
 
 
 def keys(*words: str, **more: object) -> list[str]:
@@ -161,3 +162,73 @@ def test_a_link_out_of_the_folder_is_skipped_and_counted(holdfast: Run, folder: 
         said = holdfast(command, "papers.py", "docs").output
         assert "skipped 1 link that leads outside of the folder, such as docs/link.txt; --follow-symlinks" in said
     assert "submitted: 1 new" in holdfast("submit", "papers.py", "docs", "--follow-symlinks").output
+
+
+def test_the_same_folder_named_three_ways_is_the_same_documents(
+    holdfast: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "submitted: 2 new" in holdfast("submit", "papers.py", "docs").stdout
+    (folder / "link").symlink_to("docs")
+    for named in ("./docs/", "link", f"{folder}/link/../docs", f"file://{folder}/docs", "docs/*.txt"):
+        assert "0 new, 0 changed, 2 unchanged" in holdfast("submit", "papers.py", named).stdout
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    store = ("--store", f"sqlite:///{folder}/holdfast.db")
+    lines = f"../docs/a.txt\n{folder}/docs/b.txt\n"
+    assert "0 new, 0 changed, 2 unchanged" in holdfast("submit", "../papers.py", "-", *store, stdin=lines).stdout
+    assert holdfast("work", "../papers.py", "--drain", *store).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "typed", ["a.txt", "./a.txt", "../docs/a.txt", "{folder}/link/a.txt", "file://{folder}/docs/a.txt"]
+)
+def test_a_document_is_found_by_its_path_as_typed(
+    holdfast: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    holdfast("run", "papers.py", "docs")
+    (folder / "link").symlink_to("docs")
+    monkeypatch.chdir(folder / "docs")
+    store = ("--store", f"sqlite:///{folder}/holdfast.db")
+    for verb in ("show", "explain"):
+        assert holdfast(verb, typed.format(folder=folder), *store).exit_code == 0
+    assert holdfast("show", typed.format(folder=folder), *store).stdout.startswith("a.txt  in batch")
+
+
+def test_a_pattern_of_paths_is_relative_to_the_current_folder(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs")
+    assert "1 document cancelled" in holdfast("cancel", "docs/a*", "--reason", "x").stdout
+
+
+def test_touched_files_are_unchanged(holdfast: Run, folder: Path) -> None:
+    holdfast("run", "papers.py", "docs")
+    os.utime(folder / "docs" / "a.txt", ns=(5, 5))
+    assert "0 new, 0 changed, 2 unchanged" in holdfast("run", "papers.py", "docs").stdout
+
+
+def test_a_line_of_stdin_may_have_a_fingerprint(holdfast: Run) -> None:
+    line = '{{"key": "order-1", "payload": {}, "fingerprint": "{}"}}\n'
+    assert "1 new" in holdfast("submit", "papers.py", "-", stdin=line.format(1, "one")).stdout
+    assert "1 unchanged" in holdfast("submit", "papers.py", "-", stdin=line.format(2, "one")).stdout
+    assert "1 changed" in holdfast("submit", "papers.py", "-", stdin=line.format(2, "two")).stdout
+
+
+def test_a_url_is_submitted_by_its_canonical_form_without_a_download(holdfast: Run) -> None:
+    pytest.importorskip("httpx2", reason="URLs need httpx2: pip install 'holdfast-pipelines[rag]'")
+    with running_server(Handler) as server:
+        url = server.url("/document.pdf")
+        assert "--allow-private" in holdfast("submit", "papers.py", url).stderr
+        assert "1 new" in holdfast("submit", "papers.py", url, "--allow-private").stdout
+        again = url.replace("http://", "HTTP://").replace("/document", "/x/../document") + "#page=2"
+        assert "1 unchanged" in holdfast("submit", "papers.py", again, "--allow-private").stdout
+        assert "1 unchanged" in holdfast("submit", "papers.py", "-", "--allow-private", stdin=f"{url}\n").stdout
+        assert {request.partition(" ")[0] for request in server.requests} == {"HEAD"}
+    assert json.loads(holdfast("show", url, "--json").stdout)["payload"] == {"url": url}
+
+
+def test_a_url_that_cannot_be_reached_is_an_error(holdfast: Run) -> None:
+    pytest.importorskip("httpx2", reason="URLs need httpx2: pip install 'holdfast-pipelines[rag]'")
+    with running_server(Handler) as server:
+        url = server.url("/document.pdf")
+    result = holdfast("submit", "papers.py", url, "--allow-private")
+    assert result.exit_code != 0
+    assert "does not answer" in result.stderr

@@ -74,8 +74,9 @@ def documents_of_url(url: str, *, allow_private: bool = False) -> Iterator[NewDo
     Raises:
         SourceRefused: There is nothing at the URL, or it cannot be reached.
     """
+    scheme, colon, rest = url.partition(":")
     try:
-        for seen in list_files(parse_source(url), allow_private=allow_private):
+        for seen in list_files(parse_source(scheme.lower() + colon + rest), allow_private=allow_private):
             mark = fingerprint_of(seen, allow_private=allow_private)
             yield NewDocument(canonical_key(seen.location), {"url": seen.location}, mark)
     except ModuleNotFoundError as error:
