@@ -324,8 +324,9 @@ def _migration(path: Path, statements: list[tuple[str, str]]) -> Iterator[str]:
 def settings_page() -> str:
     """Return the page about options with defaults: of steps, gates, retries and workers."""
     head = (
-        "# Settings\n\nEvery option with its default. There is no file of settings. `holdfast.local_file` "
-        "reads `HOLDFAST_PATH_MAP`. Other environment variables are read by the command line only: `HOLDFAST_STORE`, the URL of the store when `--store` is not given, and "
+        "# Settings\n\nEvery option with its default. There is no file of settings. `holdfast.local_file` reads "
+        "`HOLDFAST_PATH_MAP`. Other environment variables are read by the command line only: `HOLDFAST_STORE`, the URL "
+        "of the store when `--store` is not given, and "
         "`HOLDFAST_COMMAND`, which `./hf` sets, so that suggested commands begin with `./hf`. With `--otel`, "
         "OpenTelemetry reads its own (`OTEL_...`).\n"
     )
