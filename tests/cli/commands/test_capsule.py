@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Run
 
-MENDED = "if 'bad' in doc.key and False:"
+MENDED = "if 'bad' in name and False:"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_it_runs_there_when_it_is_redriven(holdfast: Run, dead: Path, folder: Pa
     loaded = holdfast("capsule", "load", dead.name, "--redrive", "--who", "ann", "--reason", "mended", *NEW)
     assert "waiting" in loaded.stdout
     papers = folder / "papers.py"
-    papers.write_text(papers.read_text().replace('if "bad" in doc.key:', MENDED))
+    papers.write_text(papers.read_text().replace('if "bad" in name:', MENDED))
     assert holdfast("run", "papers.py", *NEW).exit_code == 0
     told = json.loads(holdfast("show", "docs/bad.txt", "--json", *NEW).stdout)
     assert told["state"] == "done"

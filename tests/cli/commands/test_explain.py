@@ -46,7 +46,7 @@ def test_a_document_comes_before_a_pipeline_of_its_name(holdfast: Run, folder: P
 def test_json_has_sentences_and_facts(holdfast: Run) -> None:
     holdfast("submit", "papers.py", "docs", "--batch", "march")
     answer = json.loads(holdfast("explain", "docs/a.txt", "--json").stdout)
-    assert (answer["cause"], answer["ahead"], answer["key"]) == ("due", 0, "docs/a.txt")
+    assert (answer["cause"], answer["ahead"], answer["key"]) == ("due", 0, f"{Path.cwd()}/docs/a.txt")
     assert answer["sentences"][0].startswith("It waits for a worker")
     answer = json.loads(holdfast("explain", "--batch", "march", "--json").stdout)
     assert answer["causes"][0]["documents"] == 2

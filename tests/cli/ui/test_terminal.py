@@ -60,7 +60,7 @@ def test_a_pipe_gets_plain_lines(folder: Path, start: Start) -> None:
 def test_what_bodies_print_appears_above_the_bar(folder: Path) -> None:
     (folder / "loud.py").write_text(
         "import holdfast, time\nloud = holdfast.Pipeline('loud')\n@loud.step\ndef say(doc):\n"
-        "    print('hello from', doc.key)\n    time.sleep(0.5)\n"
+        "    print('hello from', doc.key[-10:])\n    time.sleep(0.5)\n"
     )
     _, written = on_a_terminal("run", "loud.py", "docs")
     assert "hello from docs/a.txt" in CONTROL.sub("", written)
