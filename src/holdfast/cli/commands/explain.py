@@ -8,6 +8,7 @@ from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.options import common_options, pipeline_option
 from holdfast.cli.output import print_json, print_lines
 from holdfast.cli.selection import find_document
+from holdfast.cli.shown_keys import possible_keys
 from holdfast.cli.store_access import open_existing_store, require_batch, require_pipeline
 from holdfast.ops.explain.batch import explain_batch
 from holdfast.ops.explain.document import Explanation
@@ -44,7 +45,8 @@ def explain(cli: CliContext, *, document: str | None, pipeline: str | None, batc
 
 def _is_pipeline(store: Store, name: str, batch: str) -> bool:
     """Return True if the name is that of a pipeline. If the batch has a document with this key, return False."""
-    if any(document.batch == batch for document in store.find(name)):
+    found = (document for key in possible_keys(name) for document in store.find(key))
+    if any(document.batch == batch for document in found):
         return False
     return name in store.pipelines() or name.endswith(".py") or ".py:" in name
 
