@@ -15,8 +15,10 @@ from holdfast.core.errors import (
     CloseRefused,
     DefinitionError,
     DuplicateKey,
+    HeldByAnother,
     HoldfastError,
     LeaseLost,
+    OutputMissing,
     Pause,
     PlanRefused,
     Reject,
@@ -28,6 +30,7 @@ from holdfast.core.errors import (
     UndoFailed,
     UnknownBatch,
     UnknownDocument,
+    UnknownStep,
 )
 from holdfast.core.model import Balance, Decision, NewDocument, SubmitResult
 from holdfast.core.moves import Tx
@@ -38,12 +41,14 @@ from holdfast.engine.api import drain, submit, work
 from holdfast.engine.api import opened as open  # noqa: A004 - `holdfast.open` reads as what it does
 from holdfast.engine.budget import Budget
 from holdfast.observe.report import Report
+from holdfast.stores.protocol import Store
 
 if TYPE_CHECKING:
     from holdfast.ops.close_batch import close
     from holdfast.ops.explain.batch import explain_batch
     from holdfast.ops.explain.document import Explanation, explain
     from holdfast.ops.maintenance_scan import MaintenanceScan
+    from holdfast.ops.output import iter_output, output
     from holdfast.ops.verify import Finding, Verification, verify
     from holdfast.ops.withdraw import withdraw
     from holdfast.sources.local_file import local_file
@@ -64,10 +69,12 @@ __all__ = [
     "DuplicateKey",
     "Explanation",
     "Finding",
+    "HeldByAnother",
     "HoldfastError",
     "LeaseLost",
     "MaintenanceScan",
     "NewDocument",
+    "OutputMissing",
     "Pause",
     "Pipeline",
     "PlanRefused",
@@ -79,12 +86,14 @@ __all__ = [
     "SchemaOutdated",
     "SealRefused",
     "Step",
+    "Store",
     "StoreError",
     "SubmitResult",
     "Tx",
     "UndoFailed",
     "UnknownBatch",
     "UnknownDocument",
+    "UnknownStep",
     "Verification",
     "close",
     "drain",
@@ -92,9 +101,11 @@ __all__ = [
     "explain",
     "explain_batch",
     "is_recoverable",
+    "iter_output",
     "last",
     "local_file",
     "open",
+    "output",
     "submit",
     "verify",
     "withdraw",
@@ -114,6 +125,8 @@ _LATE = {
     "Finding": "holdfast.ops.verify",
     "local_file": "holdfast.sources.local_file",
     "MaintenanceScan": "holdfast.ops.maintenance_scan",
+    "iter_output": "holdfast.ops.output",
+    "output": "holdfast.ops.output",
     "Verification": "holdfast.ops.verify",
     "verify": "holdfast.ops.verify",
     "withdraw": "holdfast.ops.withdraw",

@@ -7,6 +7,9 @@ HoldfastError
 ├── BatchSealed            the batch is sealed or closed and accepts no documents
 ├── UnknownBatch           there is no such batch
 ├── UnknownDocument        there is no such document
+├── UnknownStep            there is no such step
+├── OutputMissing          a step has no output for a document, or none yet
+├── HeldByAnother          another worker holds the document that was asked for; nothing was done
 ├── CloseRefused           the batch cannot be closed yet
 ├── SealRefused            the batch does not have the declared number of documents
 ├── UndoFailed             the undo of a document failed, so the document was not withdrawn
@@ -86,6 +89,54 @@ class UnknownBatch(HoldfastError):
 
 class UnknownDocument(HoldfastError):
     """The batch has no document with this key."""
+
+
+class UnknownStep(HoldfastError):
+    """The pipeline has no step with this name. The message lists its steps.
+
+    Args:
+        pipeline: The name of the pipeline.
+        step: The name that was not found.
+        known: The names of its steps.
+    """
+
+    def __init__(self, pipeline: str, step: str, known: Sequence[str]) -> None:
+        from difflib import get_close_matches  # slow to import, and rarely needed
+
+        close = get_close_matches(step, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(known)}"
+        super().__init__(f"pipeline {pipeline!r} has no step {shorten(step, MAX_NAME)!r}; {hint}")
+
+
+class OutputMissing(HoldfastError):
+    """A step has no output for a document, or none yet. The message says why, and what to do."""
+
+
+class HeldByAnother(HoldfastError):
+    """Another worker holds the document that was asked for. Nothing was done: ask again when the lease may be over.
+
+    Args:
+        key: The key of the document.
+        batch: Its batch.
+        worker: The name of the worker that holds it.
+        since: When that worker claimed it.
+        lease_left: How long its lease lasts without a further heartbeat. It is longer if the worker goes on.
+
+    Attributes:
+        worker: The name of the worker that holds it.
+        since: When that worker claimed it.
+        lease_left: How long its lease lasts without a further heartbeat. Others may take the document after that time.
+    """
+
+    def __init__(self, key: str, *, batch: str, worker: str, since: datetime, lease_left: timedelta) -> None:
+        left = max(lease_left.total_seconds(), 0)
+        super().__init__(
+            f"the document {key!r} of batch {batch!r} is held by the worker {worker!r} since {since:%Y-%m-%d %H:%M:%S} "
+            f"UTC, and its lease lasts for another {left:.0f} s at least: try again later"
+        )
+        self.worker = worker
+        self.since = since
+        self.lease_left = lease_left
 
 
 class CloseRefused(HoldfastError):

@@ -145,6 +145,12 @@ class DocumentReads(Base):
             ]
         yield from kept
 
+    def served_generation(self, document_id: int, step: str) -> int | None:
+        with self._reading() as tables:
+            row = tables.documents.get(document_id)
+            serves = (self._served(row) if row else None) or {}
+            return next((made for step_id, made in serves.items() if tables.steps[step_id].name == step), None)
+
     def failed_items(self, document_id: int) -> list[tuple[str, FailedItem]]:
         with self._reading() as tables:
             return [

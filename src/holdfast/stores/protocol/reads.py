@@ -340,6 +340,18 @@ class DocumentReads(Protocol):
             StoreError: Another generation was finished during the iteration. Start again.
         """
 
+    def served_generation(self, document_id: int, step: str) -> int | None:
+        """Return the generation of a step's items that readers should see: the last one that was done.
+
+        Args:
+            document_id: The id of the document.
+            step: The name of the step, also of one that was removed.
+
+        Returns:
+            The generation. None if no generation was ever done, if the items were cleaned up, or if there is no such
+            step or document.
+        """
+
     def failed_items(self, document_id: int) -> list[tuple[str, FailedItem]]:
         """Return the items that were set aside.
 

@@ -98,6 +98,10 @@ class DocumentReads(Base):
         yield from self._walk(document_id, [step for step in steps if step[2] is not None])
         refuse_if_replaced(steps, self._all("served_steps", document_id=document_id))
 
+    def served_generation(self, document_id: int, step: str) -> int | None:
+        steps = self._all("served_steps", document_id=document_id)
+        return next((generation for _, name, generation in steps if name == step), None)
+
     def _walk(self, document_id: int, steps: Sequence[Row]) -> Iterator[tuple[str, int, Kept]]:
         for step_id, step, generation in steps:
             place = {"document_id": document_id, "generation": generation, "step_id": step_id, "limit": PAGE}

@@ -177,6 +177,17 @@ class ServedConformance(Conformance):
             claim = harness.advance(claim, items=[Item(step, 0, f'"new {step}"')])
         assert _served(harness, document_id) == ['"old extract"', '"new chunk"', '"new embed"']
 
+    def test_the_generation_that_is_served_is_known_by_step(self, harness: StoreHarness) -> None:
+        served = harness.store.served_generation
+        claim = harness.submit_and_claim()
+        assert served(claim.document_id, "extract") is None, "it was never done"
+        _through(harness, claim, "old")
+        harness.store.rewind_to(harness.plan, [claim.document_id], to="chunk", **WHO)
+        assert [served(claim.document_id, step) for step in STEPS] == [0, 0, 0]
+        _through(harness, harness.claim_one(), "new")
+        assert [served(claim.document_id, step) for step in STEPS] == [0, 1, 1]
+        assert served(claim.document_id, "never") is served(10**9, "chunk") is None
+
     def test_the_old_items_are_served_while_changed_content_is_processed(self, harness: StoreHarness) -> None:
         document_id = _done(harness)
         harness.submit("a", fingerprint="changed")

@@ -43,6 +43,7 @@ def read_everything(store: Store, plan: Plan, held: Sequence[Claim]) -> Any:
             (one.batch, one.key): [
                 list(store.items(one.id)),
                 list(store.served(one.id)),
+                [store.served_generation(one.id, step) for step in plan.step_ids],
                 store.outputs(one.id),
                 store.failed_items(one.id),
                 store.journal(one.id),
