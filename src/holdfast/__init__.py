@@ -32,7 +32,7 @@ from holdfast.core.errors import (
     UnknownDocument,
     UnknownStep,
 )
-from holdfast.core.model import Balance, Decision, NewDocument, SubmitResult
+from holdfast.core.model import Balance, Decision, NewDocument, SetAsideItem, SubmitResult
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from holdfast.ops.explain.document import Explanation, explain
     from holdfast.ops.maintenance_scan import MaintenanceScan
     from holdfast.ops.output import iter_output, output
+    from holdfast.ops.set_aside import redrive_items, set_aside_items
     from holdfast.ops.verify import Finding, Verification, verify
     from holdfast.ops.withdraw import withdraw
     from holdfast.sources.local_file import local_file
@@ -85,6 +86,7 @@ __all__ = [
     "SchemaNewer",
     "SchemaOutdated",
     "SealRefused",
+    "SetAsideItem",
     "Step",
     "Store",
     "StoreError",
@@ -106,6 +108,8 @@ __all__ = [
     "local_file",
     "open",
     "output",
+    "redrive_items",
+    "set_aside_items",
     "submit",
     "verify",
     "withdraw",
@@ -127,6 +131,8 @@ _LATE = {
     "MaintenanceScan": "holdfast.ops.maintenance_scan",
     "iter_output": "holdfast.ops.output",
     "output": "holdfast.ops.output",
+    "redrive_items": "holdfast.ops.set_aside",
+    "set_aside_items": "holdfast.ops.set_aside",
     "Verification": "holdfast.ops.verify",
     "verify": "holdfast.ops.verify",
     "withdraw": "holdfast.ops.withdraw",

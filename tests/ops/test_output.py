@@ -118,9 +118,9 @@ def test_an_unfinished_document_gives_the_output_of_the_steps_that_it_has_ended(
     papers.fails_at = "count"
     papers.run(pages=2)
     assert len(papers.output("read")) == 2
-    with pytest.raises(holdfast.OutputMissing, match="dead in this step .Reject: broken"):
+    with pytest.raises(holdfast.OutputMissing, match=r"dead in this step .Reject: broken"):
         papers.output("count")
-    with pytest.raises(holdfast.OutputMissing, match="dead at step .count. .Reject: broken"):
+    with pytest.raises(holdfast.OutputMissing, match=r"dead at step .count. .Reject: broken"):
         papers.output(papers.shout)
 
 
@@ -224,7 +224,7 @@ def test_values_of_another_type_than_annotated_now_can_be_read_by_name(papers: P
     def count(doc: holdfast.Document) -> str:
         return ""
 
-    with pytest.raises(holdfast.StoreError, match="not of the type .* Read it by the name"):
+    with pytest.raises(holdfast.StoreError, match=r"not of the type .* Read it by the name"):
         holdfast.output(papers.store, other, "b", "a", count)
     assert holdfast.output(papers.store, other, "b", "a", "count") == 1
 

@@ -69,6 +69,13 @@ class Windows:
         """Record that an item that was set aside is done now."""
         self.aside.pop(position, None)
 
+    def reopen(self, position: int) -> None:
+        """Record that an item that was set aside has to be done again."""
+        self.aside.pop(position, None)
+        halves = [half for start, stop in self._done for half in _without(position, start, stop)]
+        self._done = merged(halves)
+        self._given = list(self._done)
+
     @property
     def finished(self) -> bool:
         """True if every item is done or set aside."""
@@ -95,6 +102,11 @@ class Windows:
         if self.aside:
             cursor["aside"] = [list(one) for one in sorted(self.aside.items())]
         return cursor
+
+
+def _without(position: int, start: int, stop: int) -> list[Span]:
+    """Return the parts of a span before and after a position."""
+    return [(start, position), (position + 1, stop)] if start <= position < stop else [(start, stop)]
 
 
 def merged(spans: list[Span]) -> list[Span]:

@@ -228,6 +228,37 @@ class FailedItem(Struct, frozen=True):
     error: Failure
 
 
+class SetAsideItem(Struct, frozen=True):
+    """One item that failed in a step over items and was set aside, and its document.
+
+    Attributes:
+        pipeline: The name of the pipeline.
+        batch: The name of the batch.
+        key: The key of the document.
+        document_id: The id of the document.
+        state: The state of the document. The item may still be tried by itself if the document is not done.
+        step: The name of the step in which the item failed.
+        position: The position of the item. The step over which this one works has it at the same position.
+        tries: How often it was tried.
+        error: The last error.
+    """
+
+    pipeline: str
+    batch: str
+    key: str
+    document_id: int
+    state: State
+    step: str
+    position: int
+    tries: int
+    error: Failure
+
+    @property
+    def id(self) -> str:
+        """A text that names the item, for lists and logs: `march/a.pdf/read[3]`."""
+        return f"{self.batch}/{self.key}/{self.step}[{self.position}]"
+
+
 class Failure(Struct, frozen=True):
     """An error in the form in which stores keep it: its class, message and traceback. Long texts are cut.
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.stores.protocol import DocumentFilter
+from holdfast.stores.protocol import DocumentFilter, ItemFilter
 
 KNOWN = frozenset(DocumentFilter.__annotations__)
 INDEXED = ("waiting", "paused", "dead")
@@ -20,6 +20,14 @@ def filter_values(which: DocumentFilter) -> dict[str, Any]:
     if is_pattern(values.get("key", "")):
         values["keys"] = values.pop("key")
     return values
+
+
+def item_filter(which: ItemFilter) -> DocumentFilter:
+    """Return a filter of items as one of documents: what both have is found in the same way."""
+    if unknown := which.keys() - ItemFilter.__annotations__.keys():
+        raise TypeError(f"items are told apart by {', '.join(ItemFilter.__annotations__)}, not {', '.join(unknown)}")
+    names: DocumentFilter = {**which}  # type: ignore[typeddict-item]
+    return names
 
 
 def condition_names(values: Mapping[str, Any]) -> set[str]:

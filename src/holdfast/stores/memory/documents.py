@@ -8,13 +8,22 @@ from typing import Any, Unpack
 
 from holdfast.core.codec import Kept
 from holdfast.core.errors import UnknownDocument
-from holdfast.core.model import DocumentStatus, FailedItem, ItemCounts, JournalEntry, Output, Plan, State
+from holdfast.core.model import (
+    DocumentStatus,
+    FailedItem,
+    ItemCounts,
+    JournalEntry,
+    Output,
+    Plan,
+    SetAsideItem,
+    State,
+)
 from holdfast.core.reasons import ON_HOLD
 from holdfast.core.retry import count_retries
-from holdfast.stores.document_filter import as_regex, filter_values
+from holdfast.stores.document_filter import as_regex, filter_values, item_filter
 from holdfast.stores.memory.base import Base, by_id
 from holdfast.stores.memory.tables import DocumentRow
-from holdfast.stores.protocol import MAX_PER_TRANSACTION, DocumentFilter
+from holdfast.stores.protocol import MAX_PER_TRANSACTION, DocumentFilter, ItemFilter, ItemPlace
 
 
 class DocumentReads(Base):
@@ -152,12 +161,46 @@ class DocumentReads(Base):
             return next((made for step_id, made in serves.items() if tables.steps[step_id].name == step), None)
 
     def failed_items(self, document_id: int) -> list[tuple[str, FailedItem]]:
+        with self._reading():
+            return self._failed_items(document_id)
+
+    def _failed_items(self, document_id: int) -> list[tuple[str, FailedItem]]:
+        tables = self._tables
+        return [
+            (tables.steps[step_id].name, aside)
+            for step_id, place in self._places(document_id)
+            for _, aside in sorted(tables.asides[place].items())
+        ]
+
+    def set_aside_items(
+        self,
+        pipeline: str,
+        *,
+        after: ItemPlace | None = None,
+        limit: int = MAX_PER_TRANSACTION,
+        **which: Unpack[ItemFilter],
+    ) -> list[SetAsideItem]:
+        asking = filter_values(item_filter(which))
+        keys = as_regex(asking["keys"]) if "keys" in asking else None
+        wanted: dict[str, Callable[[SetAsideItem, Any], bool]] = {
+            "batch": lambda one, batch: one.batch == batch,
+            "key": lambda one, key: one.key == key,
+            "keys": lambda one, _: keys is not None and keys.fullmatch(one.key) is not None,
+            "step": lambda one, step: one.step == step,
+            "error": lambda one, error: one.error.kind == error,
+            "text": lambda one, text: text.lower() in f"{one.error.kind}: {one.error.message}".lower(),
+        }
         with self._reading() as tables:
-            return [
-                (tables.steps[step_id].name, aside)
-                for step_id, place in self._places(document_id)
-                for _, aside in sorted(tables.asides[place].items())
+            rows = [self._status(row) for row in tables.documents.values()]
+            items = [
+                SetAsideItem(pipeline, row.batch, row.key, row.id, row.state, step, one.position, one.tries, one.error)
+                for row in rows
+                if row.pipeline == pipeline and row.state != "cancelled"
+                for step, one in self._failed_items(row.id)
             ]
+        items = sorted(items, key=_place_of_item)
+        found = [one for one in items if all(wanted[name](one, value) for name, value in asking.items())]
+        return [one for one in found if after is None or _place_of_item(one) > after][:limit]
 
     def _places(self, document_id: int) -> list[tuple[int, tuple[int, int, int]]]:
         """Return the keys of the items of a document's current generation, by step."""
@@ -173,6 +216,10 @@ class DocumentReads(Base):
         with self._reading() as tables:
             named = self._batch(tables.pipelines.get(pipeline), batch)
             return list(tables.batch_journals[named.id].values()) if named else []
+
+
+def _place_of_item(item: SetAsideItem) -> ItemPlace:
+    return item.document_id, item.step, item.position
 
 
 def _is_undecided(row: DocumentRow) -> bool:

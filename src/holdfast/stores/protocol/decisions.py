@@ -164,6 +164,31 @@ class Decisions(Protocol):
             The ids of the documents that wait now.
         """
 
+    def redrive_items(
+        self, plan: Plan, items: Mapping[int, Sequence[int]], *, step: str, who: str, reason: str
+    ) -> dict[int, list[int]]:
+        """Let items that were set aside in a step over items be tried again, as a new generation.
+
+        The new generation begins inside the step, with everything that the step kept: only these items are tried, and
+        the other ones stay as they are. Later steps are done again, because their input changes. What a finished
+        document kept is served until it is done again. Rows that the effect of the step wrote stay, and count as rows
+        of the new generation.
+
+        Left as they are: items that are not set aside now; documents that are cancelled, or paused for another reason
+        than a gate or a question; documents whose items were cleaned up; and documents that were done with another
+        version of the step, with other settings, or in another order of steps: rewind those to the step.
+
+        Args:
+            plan: The plan of the pipeline.
+            items: The positions of the items, by the id of their document.
+            step: The name of the step.
+            who: Who decided.
+            reason: Why.
+
+        Returns:
+            The positions of the items that will be tried again, by document.
+        """
+
     def accept(self, document_ids: Sequence[int], *, who: str, reason: str) -> list[int]:
         """Accept dead letters. They stay dead, but their batch can be closed.
 

@@ -17,6 +17,7 @@ from holdfast.core.model import (
     JournalEntry,
     Output,
     Plan,
+    SetAsideItem,
     State,
     WorkerRecord,
     WorkerTotals,
@@ -24,7 +25,7 @@ from holdfast.core.model import (
 from holdfast.core.orphans import GRACE, Orphan
 from holdfast.core.plan import KnownPlan, Shape
 from holdfast.core.wait_causes import Cause, Holder
-from holdfast.stores.protocol.values import MAX_PER_TRANSACTION, DocumentFilter, StepTimes
+from holdfast.stores.protocol.values import MAX_PER_TRANSACTION, DocumentFilter, ItemFilter, ItemPlace, StepTimes
 
 
 class OverviewReads(Protocol):
@@ -360,6 +361,28 @@ class DocumentReads(Protocol):
 
         Returns:
             The items, each with the name of the step in which it failed.
+        """
+
+    def set_aside_items(
+        self,
+        pipeline: str,
+        *,
+        after: ItemPlace | None = None,
+        limit: int = MAX_PER_TRANSACTION,
+        **which: Unpack[ItemFilter],
+    ) -> list[SetAsideItem]:
+        """Return the items of all documents that were set aside, one slice at a time.
+
+        Those of the current generation count, or of the one that it reuses. Items of cancelled documents are left out.
+
+        Args:
+            pipeline: The name of the pipeline.
+            after: The place of the last item of the slice before.
+            limit: How many to return at most.
+            **which: The filter. See ItemFilter.
+
+        Returns:
+            The items, by the id of their document, the name of their step, and their position.
         """
 
     def journal(self, document_id: int) -> list[JournalEntry]:

@@ -82,6 +82,27 @@ class Scope(TypedDict, total=False):
     paused: Collection[str]
 
 
+class ItemFilter(TypedDict, total=False):
+    """Which items that were set aside are selected: those that match every given value. None matches all.
+
+    batch   the name of the batch of their document
+    key     the key of their document, or a pattern: * matches any text, ? matches one character
+    step    the step in which they failed
+    error   the class of their error
+    text    a text that their error contains, its class included, upper or lower case
+    """
+
+    batch: str | None
+    key: str | None
+    step: str | None
+    error: str | None
+    text: str | None
+
+
+ItemPlace = tuple[int, str, int]
+"""Where an item is: the id of its document, its step, and its position."""
+
+
 class DocumentFilter(TypedDict, total=False):
     """Which documents of a pipeline are selected: those that match every given value. None matches all.
 

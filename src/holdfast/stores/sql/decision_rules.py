@@ -30,6 +30,7 @@ class DecisionRow(NamedTuple):
     cleaned: bool
     on_hold: bool
     extents: str | None
+    code: str
 
     @property
     def place(self) -> Place:

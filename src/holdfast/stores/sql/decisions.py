@@ -9,13 +9,15 @@ from typing import Any
 
 from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.model import OPEN_STATES, STATES, Plan, State
-from holdfast.core.reasons import ON_HOLD, REJECTED
+from holdfast.core.reasons import ITEMS_REDRIVEN, ON_HOLD, REJECTED
+from holdfast.stores.item_redrive import REDRIVABLE, ItemRedrive
 from holdfast.stores.json_fields import numbers_or_none
 from holdfast.stores.protocol import RewindThen, UndoRows
 from holdfast.stores.rewind_rules import Rewind
 from holdfast.stores.sql.base import Base
 from holdfast.stores.sql.decision_rules import (
     DecisionRow,
+    RewindGroup,
     decision_detail,
     ids_of,
     passed_gates,
@@ -25,7 +27,13 @@ from holdfast.stores.sql.decision_rules import (
     steps_after_gates,
 )
 from holdfast.stores.sql.dialect import Rows, stored_name, stored_reason
-from holdfast.stores.sql.row_codec import orders_of
+from holdfast.stores.sql.item_redrive_rows import (
+    ReopenedDocument,
+    reopened_documents,
+    reopened_rows,
+    staying_items,
+)
+from holdfast.stores.sql.row_codec import orders_of, shapes_of
 from holdfast.stores.sql.session import Session
 from holdfast.stores.withdrawal_rules import is_withdrawable, rows_that_stay, written_rows
 
@@ -127,6 +135,48 @@ class Decisions(Base):
             return ids
 
         return self._write(redrive)
+
+    def redrive_items(
+        self, plan: Plan, items: Mapping[int, Sequence[int]], *, step: str, who: str, reason: str
+    ) -> dict[int, list[int]]:
+        decision = {"reason": stored_reason(reason), "code": ITEMS_REDRIVEN, "who": stored_name(who), "to": step}
+
+        def redrive(db: Session) -> dict[int, list[int]]:
+            documents = _locked(db, [*items], REDRIVABLE)
+            ours = [document for document in documents if document.pipeline_id == plan.pipeline_id]
+            plans, steps = db.all("plans", pipeline_id=plan.pipeline_id), db.all("steps", pipeline_id=plan.pipeline_id)
+            names = {number: name for name, number in steps}
+            rules = ItemRedrive(plan, step, orders_of(plans), shapes_of(plans, names))
+            allowed = [one for one in ours if rules.allows(one.place, one.state, one.code)]
+            reopened = reopened_documents(db, rules, allowed, items)
+            going = rewind_groups(rules.rewind, [one for one in allowed if one.id in reopened], [*names])
+            self._rewind_into_step(db, rules.step_id, going, decision, reopened)
+            self._repin(db, plan, rewound_places(going, rules.step_id))
+            return {document_id: one.items for document_id, one in sorted(reopened.items())}
+
+        return self._write(redrive)
+
+    def _rewind_into_step(
+        self,
+        db: Session,
+        step_id: int,
+        groups: Sequence[RewindGroup],
+        decision: dict[str, Any],
+        reopened: Mapping[int, ReopenedDocument],
+    ) -> None:
+        """Rewind documents to a step, as new generations that begin with what the step kept."""
+        why = {name: decision[name] for name in ("reason", "code")}
+        for ids, reuses, serves, _ in groups:
+            rows = Rows(id=ids, items=[encode_json(reopened[document_id].items) for document_id in ids])
+            db.run("journal_redriven_items", redriven=rows, **decision)
+            place = {"step_id": step_id, "plan_id": None, "reuses": reuses, "serves": serves}
+            db.run("rewind_to", ids=ids, then="wait", **why, **place)
+        if groups:
+            ids = sorted(reopened)
+            begun = [reopened[document_id].generation for document_id in ids]
+            db.run("copy_items", documents=Rows(id=ids, generation=begun), step_id=step_id)
+            db.run("copy_failed_items", items=staying_items(reopened), step_id=step_id)
+            db.run("reopen_items", documents=reopened_rows(reopened), step_id=step_id)
 
     def accept(self, document_ids: Sequence[int], *, who: str, reason: str) -> list[int]:
         def unaccepted(db: Session) -> list[int]:

@@ -7,9 +7,19 @@ from typing import Any, Unpack
 
 from holdfast.core.codec import Kept
 from holdfast.core.errors import ItemDamaged, UnknownDocument
-from holdfast.core.model import WHOLE, DocumentStatus, FailedItem, ItemCounts, JournalEntry, Output, Plan, State
-from holdfast.stores.document_filter import condition_names, containing, filter_values
-from holdfast.stores.protocol import MAX_PER_TRANSACTION, DocumentFilter
+from holdfast.core.model import (
+    WHOLE,
+    DocumentStatus,
+    FailedItem,
+    ItemCounts,
+    JournalEntry,
+    Output,
+    Plan,
+    SetAsideItem,
+    State,
+)
+from holdfast.stores.document_filter import condition_names, containing, filter_values, item_filter
+from holdfast.stores.protocol import MAX_PER_TRANSACTION, DocumentFilter, ItemFilter, ItemPlace
 from holdfast.stores.sql.base import Base
 from holdfast.stores.sql.row_codec import UnreadableRow, items_of, journal_entry, read_failure, refuse_if_replaced
 from holdfast.stores.sql.session import Row, Session
@@ -126,6 +136,24 @@ class DocumentReads(Base):
         return [
             (step, FailedItem(position, tries, read_failure(error)))
             for step, position, tries, error in self._all("failed_items", document_id=document_id)
+        ]
+
+    def set_aside_items(
+        self,
+        pipeline: str,
+        *,
+        after: ItemPlace | None = None,
+        limit: int = MAX_PER_TRANSACTION,
+        **which: Unpack[ItemFilter],
+    ) -> list[SetAsideItem]:
+        names, parameters = self._filter(pipeline, item_filter(which))
+        document_id, step, position = after or (0, "", 0)
+        place = {"document_id": document_id, "after_step": step, "after_position": position}
+        names = names | {"after"} if after else names
+        rows = self._read(lambda db: db.with_conditions("set_aside_items", names, **parameters, **place, limit=limit))
+        return [
+            SetAsideItem(pipeline, batch, key, number, state, step, position, tries, read_failure(error))
+            for number, batch, key, state, step, position, tries, error in rows
         ]
 
     def journal(self, document_id: int) -> list[JournalEntry]:

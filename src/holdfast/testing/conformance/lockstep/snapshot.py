@@ -15,7 +15,7 @@ from holdfast.core.moves import Refused
 from holdfast.core.orphans import Orphan
 from holdfast.core.plan import KnownPlan
 from holdfast.core.wait_causes import Holder
-from holdfast.stores.protocol import DocumentFilter, Store
+from holdfast.stores.protocol import DocumentFilter, ItemFilter, Store
 from holdfast.testing.conformance.base import LEASE
 
 FILTERS: Sequence[DocumentFilter] = (
@@ -29,6 +29,14 @@ FILTERS: Sequence[DocumentFilter] = (
     {"code": "", "state": "paused"},
 )
 """Filters that are read after every verb."""
+
+ITEM_FILTERS: Sequence[ItemFilter] = (
+    {},
+    {"batch": "march", "key": "?"},
+    {"step": "embed", "text": "E"},
+    {"error": "E"},
+)
+"""Filters of items that are read after every verb."""
 
 
 def read_everything(store: Store, plan: Plan, held: Sequence[Claim]) -> Any:
@@ -50,6 +58,7 @@ def read_everything(store: Store, plan: Plan, held: Sequence[Claim]) -> Any:
             ]
             for one in standings
         },
+        [_items(store, which) for which in ITEM_FILTERS],
         [store.count_items("papers", step) for step in plan.step_ids],
         store.count_retries("papers"),
         store.workers(),
@@ -80,6 +89,10 @@ def read_everything(store: Store, plan: Plan, held: Sequence[Claim]) -> Any:
         [_journal(store.batch_journal("papers", batch.name)) for batch in store.batches("papers")],
         [store.find(key) for key in "ab"],
     )
+
+
+def _items(store: Store, which: ItemFilter) -> Any:
+    return [replace(item, document_id=0) for item in store.set_aside_items("papers", **which)]
 
 
 def _gauges(store: Store) -> Any:
