@@ -40,7 +40,7 @@ from holdfast.core.step import At, Step, last
 from holdfast.engine.api import drain, submit, work
 from holdfast.engine.api import opened as open  # noqa: A004 - `holdfast.open` reads as what it does
 from holdfast.engine.budget import Budget
-from holdfast.observe.report import Report
+from holdfast.observe.report import DocumentResult, Report
 from holdfast.stores.protocol import Store
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ __all__ = [
     "Decision",
     "DefinitionError",
     "Document",
+    "DocumentResult",
     "DuplicateKey",
     "Explanation",
     "Finding",

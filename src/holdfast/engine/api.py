@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, overload
 
 from msgspec.structs import replace
 
 from holdfast.core.batches import DEFAULT_DEADLINE_ACTION, DeadlineAction
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import DefinitionError, HoldfastError
 from holdfast.core.model import NewDocument, SubmitResult
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine.budget import Budget, stopping_on_signals
 from holdfast.engine.settings import WorkerOptions, WorkerSettings
 from holdfast.observe.events import Listener, Submitted
-from holdfast.observe.report import Report
+from holdfast.observe.report import DocumentResult, Report
 from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 
@@ -139,22 +139,49 @@ def _keys_done(store: Store, pipeline: str, batch: str, documents: Sequence[NewD
     return [document.key for document in found if document.state == "done"]
 
 
+@overload
 def drain(
     pipeline: Pipeline,
     store: Store,
     *,
+    key: None = None,
     budget: Budget | timedelta | None = None,
     listeners: Sequence[Listener] = (),
     **how: Unpack[WorkerOptions],
-) -> Report:
+) -> Report: ...
+@overload
+def drain(
+    pipeline: Pipeline,
+    store: Store,
+    *,
+    key: str,
+    budget: Budget | timedelta | None = None,
+    listeners: Sequence[Listener] = (),
+    **how: Unpack[WorkerOptions],
+) -> DocumentResult: ...
+def drain(
+    pipeline: Pipeline,
+    store: Store,
+    *,
+    key: str | None = None,
+    budget: Budget | timedelta | None = None,
+    listeners: Sequence[Listener] = (),
+    **how: Unpack[WorkerOptions],
+) -> Report | DocumentResult:
     """Work until no document of the pipeline waits or runs any more.
 
     Documents that wait for a retry are waited for. Paused documents and dead letters are not. Ctrl-C, SIGTERM, SIGHUP
     and the budget stop the work at the next item; what is finished is committed first.
 
+    With `key=`, work on this one document until it is done, dead, paused or cancelled, and return a DocumentResult. It
+    suits functions that are called once for each document, such as a consumer of a queue. A document that another
+    worker holds raises HeldByAnother at once. If the document waits for longer than the budget lasts, or for a service
+    that is away, the call returns at once: the result says until when.
+
     Args:
         pipeline: The pipeline whose documents are worked on.
         store: The store that keeps them.
+        key: The key of the one document. `batch` may be left out if only one batch has the key.
         budget: When to stop: after this long, or a Budget that you can stop from your own code.
         listeners: Functions that are called with every event of the worker. See `holdfast.observe.events`.
         **how: The keywords below.
@@ -170,9 +197,11 @@ def drain(
             nobody takes care of. None by default.
 
     Returns:
-        What this worker did: documents done, dead, paused and so on.
+        What this worker did: documents done, dead, paused and so on. With `key=`, a DocumentResult.
 
     Raises:
+        HeldByAnother: Another worker holds the document with this key.
+        UnknownDocument: There is no document with this key, or several batches have one and `batch` is missing.
         DefinitionError: The pipeline has no steps, or a keyword has a wrong value.
         PlanRefused: The pipeline has changed, and open documents in the store cannot go on with it.
         HoldfastError: `processes` is more than 1 and the store is in memory.
@@ -182,6 +211,8 @@ def drain(
         report = holdfast.drain(papers, store, budget=timedelta(minutes=10))
         print(report.done, "done;", report.stopped_by or "nothing left to do")
     """
+    if key is not None:
+        return _drain_document(pipeline, store, key, budget=budget, listeners=listeners, **how)
     return _worked(lambda worker: worker.drain(), pipeline, store, budget=budget, listeners=listeners, **how)
 
 
@@ -228,6 +259,31 @@ def work(
         holdfast.work(papers, store, threads=16, lease=timedelta(minutes=1))
     """
     return _worked(lambda worker: worker.work(), pipeline, store, budget=budget, listeners=listeners, **how)
+
+
+def _drain_document(
+    pipeline: Pipeline,
+    store: Store,
+    key: str,
+    *,
+    budget: Budget | timedelta | None,
+    listeners: Sequence[Listener],
+    **how: Unpack[WorkerOptions],
+) -> DocumentResult:
+    """Work on one document. One that has ended needs no worker."""
+    from holdfast.engine.named_document import find_document, result_of
+    from holdfast.engine.worker import Worker
+
+    limits, settings = _limits(budget), WorkerSettings(**how)
+    if settings.processes > 1:
+        raise DefinitionError("one document is worked on by one process: leave out processes= with key=")
+    document = find_document(store, pipeline.name, key, batch=settings.batch)
+    if document.state in ("done", "dead", "cancelled"):
+        return result_of(store, document.id, Report())
+    worker = Worker(pipeline, store, settings=settings, budget=limits, listeners=listeners, only=document.id)
+    with stopping_on_signals(limits):
+        worker.drain()
+    return result_of(store, document.id, worker.report())
 
 
 def _worked(

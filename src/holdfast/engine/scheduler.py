@@ -58,7 +58,7 @@ class Scheduler:
     - A thread that calls a method has the scheduler lock (`Worker._lock`). All fields are used under that lock only,
       with the objects in them: `_documents`, `_new_calls`, `_ready_moves`, `_releases`, `_rows_left`, `_suspect`,
       `_suspect_since`, `_others_until`, `_claim_size`, `_step_limits`, `_circuits`, `_maintenance`, `_timings`,
-      `_cache_budget`, `_worker`, `_scope`, `_factory`, `_maintained_at`.
+      `_cache_budget`, `_only`, `_worker`, `_scope`, `_factory`, `_maintained_at`.
     - Any thread may read `is_busy`, `idle_seconds`, `collected_at` and `commit_seconds` without the lock. The value may
       be one tick old; the readers use it only to decide how long to wait.
     - `_budget` and `_store` are safe for all threads. `_runners`, and the `bodies` of a document, are shared with the
@@ -77,7 +77,9 @@ class Scheduler:
         budget: Budget,
         emit: Callable[[EngineEvent], None],
         marks: RunningMarks | None = None,
+        only: int | None = None,
     ) -> None:
+        self._only = only
         self._pipeline = pipeline
         self._store = store
         self._plan = plan
@@ -362,7 +364,8 @@ class Scheduler:
 
     def _commit_and_claim(self, moves: Sequence[Move]) -> Exchanged:
         staying = len(self._documents) - sum(move.state != "running" for move in moves)
-        wanted = 0 if self._budget.is_over() or self._claims_nothing_else else self._claim_size.wanted(staying)
+        alone = self._claims_nothing_else or self._only is not None
+        wanted = 0 if self._budget.is_over() or alone else self._claim_size.wanted(staying)
         if not wanted:
             return self._store.commit(self._plan, moves), []
         answers, claims = self._store.exchange(self._plan, moves, self._worker, limit=wanted, **self._scope)
@@ -536,6 +539,10 @@ class Scheduler:
         return self._maintenance.suspects and monotonic() >= self._others_until
 
     def _claim(self) -> None:
+        if self._only is not None:
+            if not self._documents:
+                self._claim_only(self._only)
+            return
         if self._suspect_is_next and not self._documents:
             self._claim_suspect()
         if not self._claims_nothing_else and (wanted := self._claim_size.wanted(len(self._documents))):
@@ -546,6 +553,18 @@ class Scheduler:
             self._begin(claims)
         if self._circuits.paused and self._suspect is None:
             self._claim_probes()
+
+    def _claim_only(self, document_id: int) -> None:
+        """Claim the one document of this worker, if it waits and is due. It is held alone, so it may be a suspect."""
+        found = self._store.documents_by_id([document_id])
+        if not found or found[0].state != "waiting" or (found[0].due_at or self._store.now()) > self._store.now():
+            return
+        step = found[0].checkpoint.step or ""
+        if step in self._circuits.paused:
+            claim = self._circuits.claim_document(step, self._worker, document_id, self._scope)
+            self._begin([claim] if claim else [])
+        else:
+            self._begin(self._store.claim(self._plan, self._worker, limit=1, which=document_id, **self._scope))
 
     def _claim_suspect(self) -> None:
         """Claim a document that may be what ends its workers, while no other document is held."""

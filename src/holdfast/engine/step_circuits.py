@@ -209,6 +209,18 @@ class StepCircuits:
             self._probes[claim.document_id] = step
         return claim
 
+    def claim_document(self, step: str, worker: WorkerRecord, document_id: int, scope: Scope) -> Claim | None:
+        """Claim one document to try its paused step with it, if it is the time for that."""
+        if step not in [*self.due_probes()]:
+            return None
+        wait, longest = self._wait(step), self._options[step].ceiling
+        claim = self._store.claim_probe(
+            self._plan, worker, step, wait=wait, longest=longest, which=document_id, **scope
+        )
+        if claim is not None:
+            self._probes[claim.document_id] = step
+        return claim
+
     def after_probe(self, release: Release) -> Release:
         """Record that a document was tried and did not move. Return how it is given back."""
         step = self._probes.pop(release.claim.document_id)

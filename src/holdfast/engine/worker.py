@@ -23,6 +23,7 @@ from holdfast.engine.background_task import BackgroundTask
 from holdfast.engine.budget import Budget
 from holdfast.engine.crash_evidence import OomWatch, RunningMarks, record_crashes
 from holdfast.engine.heartbeat import Heartbeat
+from holdfast.engine.named_document import wait_for
 from holdfast.engine.runners import Runners
 from holdfast.engine.scheduler import Scheduler
 from holdfast.engine.settings import WorkerSettings
@@ -45,11 +46,11 @@ SWITCH_INTERVAL = 0.0005
 
 
 class Worker:
-    """Process the documents of one pipeline.
+    """Process the documents of one pipeline, or `only` the one with this id.
 
     Which thread may use which field:
 
-    - `pipeline`, `store`, `settings`, `budget`, `_plan`, `_listeners` are set once, and read by any thread.
+    - `pipeline`, `store`, `settings`, `budget`, `_plan`, `_listeners`, `_only` are set once, and read by any thread.
     - `_lock` is the scheduler lock. A thread needs it for every tick and every other use of `_scheduler`, for
       `_emit` while ticks run, and to write `_error`.
     - `_error` is read without the lock: a thread that misses it runs one more tick, or waits once more.
@@ -68,7 +69,9 @@ class Worker:
         settings: WorkerSettings | None = None,
         budget: Budget | None = None,
         listeners: Sequence[Listener] = (),
+        only: int | None = None,
     ) -> None:
+        self._only = only
         self.pipeline = pipeline
         self.store = store
         self.settings = settings or WorkerSettings()
@@ -157,6 +160,8 @@ class Worker:
 
     def _wait_for_work(self, *, until_empty: bool) -> bool:
         """Wait until a document may be due. Return False if there is nothing left to wait for."""
+        if self._only is not None:
+            return self._wait_for_document(self._only)
         began, batch = monotonic(), self.settings.batch
         due = self.store.next_due(self._plan, batch=batch, paused=(*self._scheduler.circuits.paused,))
         if due is None and until_empty and not self.store.running(self._plan, batch=batch):
@@ -170,6 +175,15 @@ class Worker:
         self._runners.wait(min(max(wait, least), self.budget.remaining))
         with self._lock:
             self._scheduler.expect_work(is_due=due is not None and due <= timedelta(0))
+        return True
+
+    def _wait_for_document(self, document_id: int) -> bool:
+        """Wait until the one document of this worker may be due. Return False if this worker will not get it."""
+        wait = wait_for(self.store, document_id, me=self._record.id, paused=self._scheduler.circuits.paused)
+        if wait is None or wait.total_seconds() > self.budget.remaining:
+            return False
+        idle = self._scheduler.idle_seconds
+        self._runners.wait(min(max(wait.total_seconds(), 0.001), idle, self.budget.remaining))
         return True
 
     def _waits_for_circuits(self, batch: str | None) -> bool:
@@ -211,6 +225,7 @@ class Worker:
             budget=self.budget,
             emit=self._emit,
             marks=self._marks,
+            only=self._only,
         )
         self._scheduler.start()
         interval = sys.getswitchinterval()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from time import monotonic
 
 from msgspec import Struct
 
+from holdfast.core.formatting import format_duration
+from holdfast.core.model import DocumentStatus, State
 from holdfast.core.moves import Move, Release
 from holdfast.core.reasons import INTERRUPTED
 from holdfast.observe.events import (
@@ -86,6 +89,40 @@ class Report(Struct, frozen=True):
             ("given back", self.released),
             ("lost to others", self.lost),
         ]
+
+
+class DocumentResult(Struct, frozen=True):
+    """Where one document is after `drain(key=...)`, and what the call did.
+
+    Attributes:
+        document: The document as it is now.
+        report: What this call did.
+        wait: How long until it is worth asking again, if the document waits: 0 if it is due now. None if it does not
+            wait.
+        reason: Why the document is where it is, for people. Empty if there is nothing to say.
+    """
+
+    document: DocumentStatus
+    report: Report
+    wait: timedelta | None = None
+    reason: str = ""
+
+    @property
+    def state(self) -> State:
+        """The state of the document now: `"done"`, `"dead"`, `"paused"`, `"cancelled"` or `"waiting"`."""
+        return self.document.state
+
+    @property
+    def worked(self) -> bool:
+        """True if this call worked on the document. A document that was done already is `done`, and not worked on."""
+        return self.report.claimed > 0
+
+    def __str__(self) -> str:
+        here = self.document
+        did = "" if self.worked else " already" if self.state in ("done", "dead", "cancelled") else ""
+        due = f", due in {format_duration(self.wait.total_seconds())}" if self.wait else ""
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{here.key} is {self.state}{did}{due}{reason}"
 
 
 class ReportCounter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from holdfast.core.reasons import CIRCUIT_OPEN, SERVICE_FAILED
 from holdfast.core.text_limits import MAX_NAME, MAX_REASON, shorten
 from holdfast.stores.memory.tables import CircuitRow, DocumentRow
 from holdfast.stores.memory.work import Work
-from holdfast.stores.protocol import Scope
+from holdfast.stores.protocol import ClaimChoice, Scope
 
 FAILED = (("fail", SERVICE_FAILED), ("defer", CIRCUIT_OPEN))
 """The verbs and codes of journal lines that say that a service failed for a document."""
@@ -65,7 +65,7 @@ class Circuits(Work):
         *,
         wait: timedelta,
         longest: timedelta,
-        which: Literal["due", "suspect"] = "due",
+        which: ClaimChoice = "due",
         **scope: Unpack[Scope],
     ) -> Claim | None:
         now, step_id = self.now(), plan.step_ids[step]
@@ -75,6 +75,7 @@ class Circuits(Work):
                 return None
             anywhere: Scope = {"batch": scope.get("batch")}
             due = [one for one in self._claimable(plan, which, anywhere, now) if one.step_id == step_id]
+            due = [one for one in due if one.due_at is not None and one.due_at <= now]  # a named one may not be due
             due.sort(key=lambda one: (one.error != "", one.due_at, one.id))
             claims = self._claim(plan, worker, due[:1], timeouts=scope.get("timeouts", {}), now=now)
             claim = claims[0] if claims else None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Literal, Protocol, Unpack
+from typing import Protocol, Unpack
 
 from holdfast.core.circuit import CircuitStatus
 from holdfast.core.model import Claim, Failure, Plan, WorkerRecord
-from holdfast.stores.protocol.values import Scope
+from holdfast.stores.protocol.values import ClaimChoice, Scope
 
 
 class Circuits(Protocol):
@@ -59,7 +59,7 @@ class Circuits(Protocol):
         *,
         wait: timedelta,
         longest: timedelta,
-        which: Literal["due", "suspect"] = "due",
+        which: ClaimChoice = "due",
         **scope: Unpack[Scope],
     ) -> Claim | None:
         """Claim one document at a paused step, to try whether the step works again. One worker at a time gets one.
@@ -75,7 +75,7 @@ class Circuits(Protocol):
             step: The name of the step.
             wait: How long after now the next document may be tried, if this worker dies.
             longest: The longest wait between two tries. A time that is further away is wrong: a clock was set back.
-            which: A `due` document, or a `suspect`.
+            which: A `due` document; a `suspect`; or the id of one document, which is claimed if it is due.
             **scope: The batch, and the timeouts of the steps.
 
         Returns:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from holdfast.core.circuit import CircuitStatus
 from holdfast.core.model import Claim, Failure, Plan, WorkerRecord
 from holdfast.core.reasons import CIRCUIT_OPEN, SERVICE_FAILED
 from holdfast.core.text_limits import MAX_REASON, shorten
-from holdfast.stores.protocol import Scope
+from holdfast.stores.protocol import ClaimChoice, Scope
 from holdfast.stores.sql.dialect import Rows, stored_name, without_nul
 from holdfast.stores.sql.session import Row, Session
 from holdfast.stores.sql.work import DOCUMENT, DUE, SUSPECT, Work, claim_parameters
@@ -67,7 +67,7 @@ class Circuits(Work):
         *,
         wait: timedelta,
         longest: timedelta,
-        which: Literal["due", "suspect"] = "due",
+        which: ClaimChoice = "due",
         **scope: Unpack[Scope],
     ) -> Claim | None:
         step_id = plan.step_ids[step]
@@ -77,7 +77,8 @@ class Circuits(Work):
         def probe(db: Session) -> list[Row]:
             if not db.run("take_probe", step_id=step_id, wait=wait, longest=longest):
                 return []
-            found = db.with_conditions("probe_candidate", DUE if which == "due" else SUSPECT, **place)
+            kind = DOCUMENT if isinstance(which, int) else DUE if which == "due" else SUSPECT
+            found = db.with_conditions("probe_candidate", kind, **place, document_id=which)
             rows = self._take(db, DOCUMENT, plan, parameters | {"document_id": found[0][0]}) if found else []
             document_id, fence = rows[0][:2] if rows else (None, None)
             db.run("set_probe", step_id=step_id, document_id=document_id, fence=fence)

@@ -104,7 +104,7 @@ class ItemRedrivesConformance(Conformance):
         number = _done(papers, 1, big=3)
         _redrive(papers, {number: [1]})
         harness.clock.advance(timedelta(hours=3))
-        assert papers.store.cleanup_blobs(after=b"") in ((0, None), (0, b""))
+        assert papers.store.cleanup_blobs(after=b"", limit=100)[0] == 0
         assert max(len(value) for _, _, value in papers.store.items(number)) > 70_000
 
     def test_the_decision_is_in_the_journal_with_the_items(self, harness: StoreHarness) -> None:

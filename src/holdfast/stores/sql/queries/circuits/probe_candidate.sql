@@ -4,6 +4,7 @@
 select id
   from hf_document
  where pipeline_id = :pipeline_id
+   and id = :document_id -- if document
    and state = 'waiting'
    and due_at <= :now
    and crashes < 2 and losses < 5 -- if ordinary
