@@ -15,7 +15,7 @@ def test_the_list_of_commands_is_complete() -> None:
     assert " ".join(every_command()) == (
         "ingest watch search serve collection "
         "plan check run submit work status show explain "
-        "dead review orphans circuit cancel pause resume priority rewind "
+        "dead items review orphans circuit cancel pause resume priority rewind "
         "verify seal reconcile close cleanup "
         "capsule debug metrics migrate crashtest"
     )

@@ -35,6 +35,7 @@ COMMANDS = {
     "show": ("show", "run"),
     "explain": ("explain", "run"),
     "dead": ("dead", "run"),
+    "items": ("items", "run"),
     "review": ("review", "run"),
     "orphans": ("orphans", "run"),
     "circuit": ("circuit", "run"),
@@ -152,6 +153,7 @@ def app() -> None:
       4    a source could not be reached (ingest, plan), or a step is paused because its service is away; the rest was
            done; run the command again
       5    the system refused memory, open files or threads, or stdout could not be written; all work is saved
+      6    the document is not finished: another worker holds it, or it waits; run the command again later (work --key)
       130  stopped by Ctrl-C; 143 by SIGTERM; 129 by SIGHUP; all work is saved; run the command again to continue
       141  the reader of stdout has ended, as with | head; a command that works has finished its work
     """

@@ -13,6 +13,8 @@ SOURCE_UNREACHABLE = 4
 """A source cannot be reached, or a step is paused because its service is away."""
 SYSTEM_ERROR = 5
 """The system refused something: memory, open files or threads, or stdout cannot be written."""
+NOT_FINISHED = 6
+"""One named document is not finished: another worker holds it, or it waits. Ask again later."""
 HUNG_UP = 129
 """Stopped by SIGHUP: the terminal was closed."""
 INTERRUPTED = 130

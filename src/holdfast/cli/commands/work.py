@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.cli.context import CliContext, CliError
+from holdfast.cli.document_work import work_on_document
 from holdfast.cli.exit_codes import BY_SIGNAL, DEAD_LETTERS, OK, SOURCE_UNREACHABLE, STORE_ERROR, USAGE_ERROR
 from holdfast.cli.interrupt import resumable
 from holdfast.cli.observe_options import args_for_process, observe_options
@@ -53,6 +54,7 @@ EXIT_EVENT = "exit"
 @click.argument("pipeline")
 @batch_option
 @click.option("--drain", is_flag=True, help="End when no work is left.")
+@click.option("--key", help="Work on the one document with this key, then end. For queues: see the exit codes.")
 @click.option(
     "--processes",
     type=click.IntRange(1),
@@ -73,6 +75,7 @@ def work(
     *,
     pipeline: str,
     batch: str | None,
+    key: str | None,
     processes: int,
     supervised: bool,
     **options: Any,
@@ -90,15 +93,26 @@ def work(
     if supervised:
         _stop_with_parent()
     with _announce_exit() if supervised else nullcontext():
-        _load_and_work(cli, pipeline, batch=batch, processes=processes, supervised=supervised, options=options)
+        _load_and_work(cli, pipeline, batch=batch, key=key, processes=processes, supervised=supervised, options=options)
 
 
 def _load_and_work(
-    cli: CliContext, pipeline: str, *, batch: str | None, processes: int, supervised: bool, options: dict[str, Any]
+    cli: CliContext,
+    pipeline: str,
+    *,
+    batch: str | None,
+    key: str | None,
+    processes: int,
+    supervised: bool,
+    options: dict[str, Any],
 ) -> None:
     cli.export_store_url()
     loaded = load_pipeline(pipeline)
     with open_persistent_store(cli) as store, add_resume_hint(cli, "work", pipeline):
+        if key is not None:
+            if processes > 1:
+                raise CliError("--key works on one document, in one process: leave out --processes")
+            work_on_document(cli, loaded, store, key, batch=batch, budget=options["budget"], options=options)
         if batch and not supervised:  # the parent process has checked it
             check_batch = require_batch_to_drain if options["drain"] else warn_if_batch_unknown
             check_batch(store, loaded.pipeline.name, batch)
