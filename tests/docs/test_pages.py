@@ -20,6 +20,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 @pytest.mark.parametrize("page", [page for page in PAGES if "reference" not in page.parts], ids=page_name)
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # a page may import a file that it shows
     runner = PageRunner(tmp_path)
     for block in blocks(page):
         runner.run(block)

@@ -175,6 +175,8 @@ def _names_of_examples() -> dict[str, Any]:
     harvest, offers, uploads = (holdfast.Pipeline(name) for name in ("harvest", "offers", "uploads"))
     store = importlib.import_module("holdfast.stores").open_store("memory://")
     holdfast.submit(papers, store, batch="march", documents=[("a.pdf", {"pages": 1})])
+    with store.transaction() as tx:
+        tx.execute("create table vector (document text)")
     return {
         "holdfast": holdfast,
         "timedelta": timedelta,

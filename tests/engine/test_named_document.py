@@ -1,4 +1,4 @@
-"""Work on one named document: a caller learns what became of it, and who else holds it."""
+"""Work on one named document: a caller learns where it is afterwards, and who else holds it."""
 
 from __future__ import annotations
 

@@ -161,3 +161,13 @@ def run() -> None:
             papers, store, budget=timedelta(hours=1), lease=timedelta(minutes=1), grace=timedelta(0), name="ann"
         )
         assert_type(report, holdfast.Report)
+
+
+def results(store: holdfast.Store) -> None:
+    where = (store, papers, "march", "a.pdf")
+    assert_type(holdfast.output(*where, extract), list[Page])
+    assert_type(holdfast.output(*where, count), int)
+    assert_type(holdfast.output(*where, score), list[float])
+    assert_type(holdfast.iter_output(*where, extract), Iterator[Page])
+    assert_type(holdfast.drain(papers, store), holdfast.Report)
+    assert_type(holdfast.drain(papers, store, key="a.pdf"), holdfast.DocumentResult)

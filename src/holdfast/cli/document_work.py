@@ -1,4 +1,4 @@
-"""`holdfast work --key`: work on one named document, and say what became of it."""
+"""`holdfast work --key`: work on one named document, and say where it is afterwards."""
 
 from __future__ import annotations
 

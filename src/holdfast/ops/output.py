@@ -63,8 +63,8 @@ def output(store: Store, pipeline: Pipeline | str, batch: str, key: str, step: S
         StoreError: The store cannot be reached, or the output was replaced again and again while it was read.
 
     Example:
-        with holdfast.open("sqlite:///papers.db") as store:
-            pages = holdfast.output(store, "papers", "march", "a.pdf", "extract")
+        holdfast.drain(papers, store)
+        print(holdfast.output(store, "papers", "march", "a.pdf", "chunk"))
     """
     for _ in range(MAX_ATTEMPTS):
         found = _find(store, pipeline, batch, key, step)
@@ -106,8 +106,9 @@ def iter_output(
         StoreError: The store cannot be reached, or the output was replaced during the iteration. Start again.
 
     Example:
-        for page in holdfast.iter_output(store, "papers", "march", "a.pdf", "extract"):
-            print(page["text"])
+        holdfast.drain(papers, store)
+        for text in holdfast.iter_output(store, papers, "march", "a.pdf", chunk):
+            print(text)
     """
     found = _find(store, pipeline, batch, key, step)
     return _items(found, step, lambda: _find(store, pipeline, batch, key, step))
