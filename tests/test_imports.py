@@ -46,7 +46,7 @@ def may_import(importer: str, name: str) -> bool:
     layer = importer.partition(".")[2].partition(".")[0]
     target = name.partition(".")[2]
     first = target.partition(".")[0]
-    if layer == "testing" or first == layer == "core" or (not layer and first in ("core", *INNER)):
+    if layer == "testing" or first == layer == "core" or (not layer and first in ("core", "sources", *INNER)):
         return True
     if not layer and target == "stores.protocol.Store":
         return True  # it is public, for annotations
