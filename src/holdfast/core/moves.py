@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 class Tx(Protocol):
     """The transaction that an effect writes with. Its rows and the checkpoint are committed together.
 
-    SQL and parameters are those of the database of the store: `?` in SQLite, `%s` in PostgreSQL.
+    Two kinds of placeholders work on both databases: `?` with a list of parameters, and `:name` with a mapping. On
+    PostgreSQL, `%s` and `%(name)s` work too; then `%` must be written as `%%`. With `?`, the JSON operator `?` of
+    PostgreSQL is written `??`. Everything else in the SQL is that of the database.
 
     Attributes:
         dialect: `"sqlite"` or `"postgresql"`.
@@ -32,12 +34,20 @@ class Tx(Protocol):
 
     dialect: Literal["sqlite", "postgresql"]
 
+    @property
+    def connection(self) -> Any:
+        """The connection of the database driver: `sqlite3.Connection` or `psycopg.Connection`.
+
+        It is in the transaction, so that other libraries can write with it. It cannot commit, roll back or close: in an
+        effect that fails the document. `holdfast.sqlalchemy.session(tx)` gives a session of SQLAlchemy.
+        """
+
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
         """Run one statement.
 
         Args:
             sql: The statement.
-            parameters: Its parameters.
+            parameters: Its parameters: a list for `?`, a mapping for `:name`.
 
         Returns:
             The cursor of the database driver, to read rows from.
@@ -51,7 +61,7 @@ class Tx(Protocol):
 
         Args:
             sql: The statement.
-            parameters: Many sets of parameters.
+            parameters: Many sets of parameters, all lists or all mappings.
 
         Returns:
             The cursor of the database driver.

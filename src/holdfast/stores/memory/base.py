@@ -56,6 +56,11 @@ class MemoryTx(SubmittingTx):
         super().__init__(submit_within)
         self._database = database
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection of the driver."""
+        return self._database
+
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Run one statement and return its cursor."""
         refuse_to_end(sql)

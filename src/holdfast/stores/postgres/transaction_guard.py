@@ -32,6 +32,7 @@ from holdfast.core.moves import refuse_to_end, transaction_ended
 from holdfast.stores.chained_submit import SubmittingTx, SubmitWithin
 from holdfast.stores.postgres.connection_watchdog import WatchedConnection
 from holdfast.stores.postgres.error_mapping import ConnectionLost, own_errors
+from holdfast.stores.postgres.placeholders import translate
 
 CURSOR = f"hf_{token_hex(8)}"
 
@@ -105,18 +106,24 @@ class Tx(SubmittingTx):
         self.idle = 0.0
         """How many seconds the transaction was idle before the last statement. Waiting for an answer is not idle."""
 
+    @property
+    def connection(self) -> Connection[Any]:
+        """The connection of the driver."""
+        return self._db
+
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
         """Run one statement and return psycopg's cursor."""
         refuse_to_end(sql)
         with self._statements():
-            return self._db.execute(sql, parameters or None)
+            return self._db.execute(translate(sql, parameters), parameters) if parameters else self._db.execute(sql)
 
     def executemany(self, sql: str, parameters: Any, /) -> Any:
         """Run one statement for each of many parameters, in one round trip."""
         refuse_to_end(sql)
+        rows = list(parameters)
         with self._statements():
             cursor = self._db.cursor()
-            cursor.executemany(sql, parameters)
+            cursor.executemany(translate(sql, rows[0]) if rows else sql, rows)
             return cursor
 
     @contextmanager

@@ -56,6 +56,11 @@ class Tx(SubmittingTx):
         self._url = url
         self.store_error: StoreError | None = None
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection of the driver."""
+        return self._connection
+
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Run one statement and return its cursor."""
         refuse_to_end(sql)

@@ -161,11 +161,39 @@ class EffectConformance(Conformance):
 
     def test_an_effect_may_write_many_rows(self, harness: StoreHarness, notes: Notes) -> None:
         def effect(tx: Tx) -> None:
-            mark = "?" if tx.dialect == "sqlite" else "%s"
-            tx.executemany(f"insert into notes (text) values ({mark})", [("x",), ("y",)])  # noqa: S608
+            tx.executemany("insert into notes (text) values (?)", (one for one in [("x",), ("y",)]))
+            tx.executemany("insert into notes (text) values (:text)", [{"text": "z"}])
+            tx.executemany("insert into notes (text) values (?)", [])
 
         harness.advance(harness.submit_and_claim(), effect=effect)
-        assert notes() == ["x", "y"]
+        assert notes() == ["x", "y", "z"]
+
+    def test_placeholders_are_the_same_on_all_databases(self, harness: StoreHarness, notes: Notes) -> None:
+        def effect(tx: Tx) -> None:
+            tx.execute("insert into notes (text) values (?)", ("a?b:c%s",))
+            tx.execute("insert into notes (text) select ? where 'a%' like ? /* ? :no */", ["b", "_%"])
+            tx.execute("insert into notes (text) values (:text || ':text?') -- :other", {"text": "c", "other": 1})
+
+        harness.advance(harness.submit_and_claim(), effect=effect)
+        assert notes() == ["a?b:c%s", "b", "c:text?"]
+
+    def test_the_connection_of_the_driver_is_in_the_transaction_of_the_effect(
+        self, harness: StoreHarness, notes: Notes
+    ) -> None:
+        def effect(tx: Tx) -> None:
+            tx.connection.execute("insert into notes (text) values ('a')")
+            if len(tx.execute("select text from notes").fetchall()) != 2:
+                raise RuntimeError("it is another transaction")
+            breaks(tx)
+
+        harness.submit("a", "b")
+        answers = harness.commit(
+            *(harness.forward(one, effect=effect if one.key == "b" else writes("b")) for one in harness.claim())
+        )
+        assert _refused(answers) == [False, True]
+        assert isinstance(answers[1], Refused)
+        assert str(answers[1].error) == "the effect is broken"
+        assert notes() == ["b"]
 
     def test_wrong_sql_in_an_effect_is_that_documents_error(self, harness: StoreHarness, notes: Notes) -> None:
         harness.submit("a", "b")
