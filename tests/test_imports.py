@@ -54,6 +54,10 @@ def may_import(importer: str, name: str) -> bool:
         return first == "core"
     if layer == "sources":
         return first in ("core", layer)
+    if layer == "sqlalchemy":
+        return first == "core"
+    if first == "sqlalchemy":
+        return False
     if first == "process_identity":
         return layer not in ("core", "stores")
     if layer == "__main__":

@@ -84,9 +84,7 @@ PARTS = st.one_of(
 @pytest.mark.parametrize("named", [False, True])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(parts=st.lists(PARTS, min_size=1, max_size=6))
-def test_both_databases_return_the_same(
-    db: psycopg.Connection, named: bool, parts: list[tuple[str, str]]
-) -> None:
+def test_both_databases_return_the_same(db: psycopg.Connection, named: bool, parts: list[tuple[str, str]]) -> None:
     columns, comments, values = [], [], []
     for kind, text in parts:
         if kind == "value":
