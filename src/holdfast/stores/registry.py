@@ -34,6 +34,9 @@ BUILT_IN = {
 }
 
 
+_WITH_DRIVER = re.compile(r"^(sqlite|postgres(?:ql)?)\+\w+:")
+
+
 class StoreType(Protocol):
     """The class of a store, or a function that opens one.
 
@@ -70,13 +73,18 @@ def store_type(url: str) -> StoreType:
 
 def find_store_type(url: str) -> StoreType | None:
     """Return the class of the store that a URL names, or None if no store has its scheme."""
-    scheme = url.partition(":")[0]
+    scheme = canonical_url(url).partition(":")[0]
     if scheme in BUILT_IN:
         return _built_in(scheme)
     for point in _entry_points():
         if point.name == scheme:
             return _loaded(point)
     return None
+
+
+def canonical_url(url: str) -> str:
+    """Return a URL without the driver that a URL of SQLAlchemy names: holdfast has one driver for each database."""
+    return _WITH_DRIVER.sub(r"\1:", url)
 
 
 def scheme_of(url: str) -> str | None:

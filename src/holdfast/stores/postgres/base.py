@@ -28,10 +28,9 @@ T = TypeVar("T")
 class PostgresBase(Base):
     """One database and its clock."""
 
-    dialect: Dialect = PostgresDialect()
-
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         self._db = Connections(url)  # refuses a wrong URL without showing it
+        self.dialect: Dialect = PostgresDialect(self._db.schema)
         super().__init__(hide_password(url), clock=clock)
         self.connection_url = url
         """The URL with its password, to open more connections. Never print it."""

@@ -22,7 +22,7 @@ from holdfast.stores.group_commit import EffectFailed, EffectsDisturbed, commit_
 from holdfast.stores.json_fields import by_id, extents_by_id
 from holdfast.stores.postgres.base import PostgresBase
 from holdfast.stores.postgres.connection import CommitRefused, Db
-from holdfast.stores.postgres.dialect import SQL, bytes_, numbers, sparse_numbers, texts
+from holdfast.stores.postgres.dialect import bytes_, numbers, sparse_numbers, texts
 from holdfast.stores.postgres.error_mapping import Collided, ConnectionLost
 from holdfast.stores.postgres.session_state import session_differs
 from holdfast.stores.postgres.transaction_guard import (
@@ -116,7 +116,7 @@ class Commit(PostgresBase, Work):
     def _move(self, db: Db, plan: Plan, moves: Sequence[Move]) -> set[int]:
         """Move the checkpoints that still match and store their items. Return the documents that did not match."""
         if len(moves) == 1 and (one := _single_move(plan, moves[0])) is not None:
-            return set() if db.execute(SQL["move_one"], one | {"now": self._now()}).fetchone() else {one["id"]}
+            return set() if db.execute(self.dialect.queries["move_one"], one | {"now": self._now()}).fetchone() else {one["id"]}
         asked = (
             _places(moves)
             | _places_before(plan, moves)
@@ -124,11 +124,11 @@ class Commit(PostgresBase, Work):
             | _items(plan, moves)
             | {"now": self._now()}
         )
-        return {row[0] for row in db.execute(SQL["move"], asked).fetchall()}
+        return {row[0] for row in db.execute(self.dialect.queries["move"], asked).fetchall()}
 
     def _moved(self, moves: Sequence[Move]) -> set[int]:
         """Return the documents whose moves were made, once that is as durable as the server commits anything."""
-        made = self._db.settling(lambda db: db.execute(SQL["moved_documents"], _places(moves)).fetchall())
+        made = self._db.settling(lambda db: db.execute(self.dialect.queries["moved_documents"], _places(moves)).fetchall())
         return {row[0] for row in made}
 
     def _keep_more_than_items(self, db: Db, plan: Plan, moves: Sequence[Move]) -> None:
@@ -159,12 +159,16 @@ class Commit(PostgresBase, Work):
                 done.append(document_id)
         # Always in the order of their hashes: otherwise two groups with the same blobs would wait for each other.
         rows = [(address, *blobs[address]) for address in sorted(blobs)]
-        _each(db, "insert_blob", [_blob_row(*row) | {"now": now} for row in rows])
-        _each(db, "insert_failed_item", failed)
-        _each(db, "delete_failed_item", mended)
+        self._each(db, "insert_blob", [_blob_row(*row) | {"now": now} for row in rows])
+        self._each(db, "insert_failed_item", failed)
+        self._each(db, "delete_failed_item", mended)
         if done:
-            db.execute(SQL["delete_old_items"], {"ids": numbers(done)})
-            db.execute(SQL["delete_old_failed_items"], {"ids": numbers(done)})
+            db.execute(self.dialect.queries["delete_old_items"], {"ids": numbers(done)})
+            db.execute(self.dialect.queries["delete_old_failed_items"], {"ids": numbers(done)})
+
+    def _each(self, db: Db, query: str, rows: Sequence[Any]) -> None:
+        if rows:
+            db.cursor().executemany(self.dialect.queries[query], rows)
 
     def _run_effects(self, db: Db, moves: Sequence[Move], lost: set[int], running: EffectProgress) -> None:
         tx, limit = self._tx(self._session(db)), self._db.idle_limit
@@ -345,11 +349,6 @@ def _values(rows: Sequence[ItemRow]) -> dict[str, Any]:
 
 def _blob_row(address: bytes, media: str, content: bytes) -> dict[str, Any]:
     return {"hash": address, "media": media, "content": content, "hour": HOUR}
-
-
-def _each(db: Db, query: str, rows: Sequence[Any]) -> None:
-    if rows:
-        db.cursor().executemany(SQL[query], rows)
 
 
 def _idle_too_long(idle: float, limit: float) -> BodyError:

@@ -159,7 +159,7 @@ class Connections(ThreadConnections):
     def _refuse_newer(self, error: psycopg.Error) -> None:
         """Raise SchemaNewer if a statement failed because the schema was upgraded meanwhile."""
         if self.newest is not None:
-            ((version,),) = self._idle().execute("select max(version) from hf_schema").fetchall()
+            ((version,),) = self._idle().execute(self.sql("select max(version) from hf_schema")).fetchall()
             if version > self.newest:
                 raise upgraded(self.name, version, self.newest) from error
 
@@ -172,7 +172,10 @@ class Connections(ThreadConnections):
                 remember_session(db)
             receipt = None if begin else Receipt(link.mark, next(link.numbers))
             try:
-                begun = db.execute(receipt.begin(guard.declare) if receipt else begin)
+                first = db.local_settings + guard.declare
+                begun = db.execute(
+                    receipt.begin(first, schema=self.schema) if receipt else f"{begin};{db.local_settings}"
+                )
             except psycopg.Error as error:
                 _roll_back(db)  # it may have begun before it failed
                 if isinstance(error, InsufficientPrivilege):
@@ -201,7 +204,7 @@ class Connections(ThreadConnections):
             ) from error
 
     def _was_committed(self, receipt: Receipt) -> bool:
-        return self.settling(lambda db: db.execute(SETTLE, receipt._asdict()).fetchone()) == (True,)
+        return self.settling(lambda db: db.execute(self.sql(SETTLE), receipt._asdict()).fetchone()) == (True,)
 
     def disconnect(self) -> None:
         """Close every connection of this process. The next use opens a new one."""

@@ -77,6 +77,8 @@ class WatchedConnection(Connection[tuple[Any, ...]]):
     """True if an effect on this connection has set a savepoint. From then on, each effect has one of its own."""
     suspicious = False
     """True if a statement of an effect may have changed the session."""
+    local_settings = ""
+    """A statement that each transaction begins with: behind a pooler, settings end with their transaction."""
     session_state: SessionState | None = None
     reported: tuple[str | None, ...] = ()
     """What the session was before the first effect, and what the server reported about it."""

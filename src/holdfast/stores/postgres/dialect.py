@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from psycopg import DataError
 
 from holdfast.stores.document_filter import as_like
+from holdfast.stores.postgres.url import in_schema
 from holdfast.stores.sql.dialect import MICROSECOND, Rows
 from holdfast.stores.sql.query_files import Query, load_translated, to_postgres
 
 SQL: Mapping[str, Query] = load_translated(Path(__file__).parent / "queries", to_postgres)
 
 
+@cache
+def queries_in(schema: str) -> Mapping[str, Query]:
+    """Return the statements with the tables of one schema. Without a schema, the search path finds them."""
+    return {name: Query(in_schema(query, schema)) for name, query in SQL.items()} if schema else SQL
+
+
 class PostgresDialect:
     """How PostgreSQL takes parameters and returns times."""
 
-    queries: Mapping[str, Query] = SQL
     binary: Mapping[str, bool] = {"binary": True}
+
+    def __init__(self, schema: str = "") -> None:
+        self.queries: Mapping[str, Query] = queries_in(schema)
 
     def encode(self, parameters: dict[str, Any]) -> dict[str, Any]:
         encoded: dict[str, Any] = {}

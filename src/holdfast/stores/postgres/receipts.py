@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from holdfast.stores.postgres.url import in_schema
+
 
 class Receipt(NamedTuple):
     """What a transaction writes about itself: the mark of its connection, and its number there."""
@@ -24,19 +26,20 @@ class Receipt(NamedTuple):
     connection: str
     number: int
 
-    def begin(self, first: str = "") -> str:
+    def begin(self, first: str = "", *, schema: str = "") -> str:
         """Return the statements that begin the transaction, write the receipt, and return its limit for idling.
 
-        `first` is a statement that comes before the receipt. The limit is in seconds.
+        `first` is a statement that comes before the receipt. `schema` is that of our tables. The limit is in seconds.
         """
-        tidy = DELETE_OLD if self.number == 1 else ""
-        return BEGIN.format(connection=self.connection, number=self.number, first=first + tidy)
+        table = in_schema("hf_receipt", schema)
+        tidy = DELETE_OLD.format(table=table) if self.number == 1 else ""
+        return BEGIN.format(table=table, connection=self.connection, number=self.number, first=first + tidy)
 
 
 BEGIN = """
 begin isolation level read committed;
 {first}
-insert into hf_receipt (connection, number, written_at)
+insert into {table} (connection, number, written_at)
 values ('{connection}', {number}, now())
     on conflict (connection) do update
    set number = excluded.number, written_at = excluded.written_at
@@ -48,9 +51,9 @@ returning extract(epoch from set_config(
 transaction after 30 s, or after the limit of the database if it has one. It applies to this transaction only."""
 
 DELETE_OLD = """
-delete from hf_receipt
+delete from {table}
  where connection in (select connection
-                        from hf_receipt
+                        from {table}
                        where written_at < now() - interval '7 days'
                          for update skip locked);
 """

@@ -87,6 +87,10 @@ def remember_session(db: WatchedConnection) -> None:
     """Remember the session of a connection before its first effect."""
     if db.session_state is None:
         ((inside, outside),) = db.execute(f"select ({INSIDE}), ({OUTSIDE})").fetchall()
+        if db.local_settings:
+            db.execute(f"begin;{db.local_settings}")
+            ((inside,),) = db.execute(INSIDE).fetchall()
+            db.execute("rollback")
         db.session_state = SessionState(inside, outside)
         db.reported = reported(db)
 

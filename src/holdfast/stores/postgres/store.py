@@ -8,11 +8,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from psycopg.errors import InsufficientPrivilege
+from psycopg.sql import SQL, Identifier
 
 from holdfast.core.errors import CannotKeep, StoreReadOnly
 from holdfast.core.moves import Release
 from holdfast.stores.postgres.commit import Commit
 from holdfast.stores.postgres.connection import BEGIN_TO_MIGRATE, Connections, Db
+from holdfast.stores.postgres.url import quoted
 from holdfast.stores.protocol import Clock
 from holdfast.stores.sql.query_files import migrations
 from holdfast.stores.sql.store import SqlStore, refuse_other_schema
@@ -46,7 +48,7 @@ class PostgresStore(Commit, SqlStore):
     def is_fresh(cls, url: str) -> bool:
         """Return True if the database has nothing of holdfast in it. Nothing is created."""
         with closing(Connections(url)) as connections:
-            return connections.reading(_version) == 0
+            return connections.reading(lambda db: _version(db, connections)) == 0
 
     @classmethod
     def migrate_url(cls, url: str) -> list[int]:
@@ -64,7 +66,7 @@ class PostgresStore(Commit, SqlStore):
 
     def schema_version(self) -> int:
         """Return the number of the last migration; 0 for a fresh database."""
-        return self._db.reading(_version)
+        return self._db.reading(lambda db: _version(db, self._db))
 
     def migrate(self) -> list[int]:
         """Bring the schema up to date. Return the numbers of the migrations that were run."""
@@ -86,18 +88,21 @@ def _in_ascii(release: Release) -> Release:
 
 def _migrated(connections: Connections) -> list[int]:
     try:
-        return connections.repeating(_migrate, BEGIN_TO_MIGRATE)
+        return connections.repeating(lambda db: _migrate(db, connections), BEGIN_TO_MIGRATE)
     except InsufficientPrivilege as error:
         raise StoreReadOnly(
             f"{connections.name}: this user may not create tables: {error}. Let the owner of the database say "
-            "`grant create on schema public to ...`, or run `holdfast migrate` as the owner"
+            f"`grant create on schema {connections.schema or 'public'} to ...`, or run `holdfast migrate` as the owner. A "
+            "schema that does not exist yet needs `grant create on database`"
         ) from error
 
 
-def _migrate(db: Db) -> list[int]:
+def _migrate(db: Db, connections: Connections) -> list[int]:
     db.execute(ONE_AT_A_TIME)
+    if connections.schema:
+        _begin_schema(db, connections.schema)
     db.execute(KNOWN_MIGRATIONS)
-    version = _version(db)
+    version = _version(db, connections)
     missing = [(number, sql) for number, sql in MIGRATIONS if number > version]
     for number, sql in missing:
         db.execute(sql)
@@ -105,8 +110,15 @@ def _migrate(db: Db) -> list[int]:
     return [number for number, _ in missing]
 
 
-def _version(db: Db) -> int:
-    if db.execute("select to_regclass('hf_schema')").fetchone() == (None,):
+def _begin_schema(db: Db, schema: str) -> None:
+    """Create a schema, unless it exists, and let all names of the migrations mean it until the transaction ends."""
+    if db.execute("select 1 from pg_namespace where nspname = %s", (schema,)).fetchone() is None:
+        db.execute(SQL("create schema {}").format(Identifier(schema)))
+    db.execute("select set_config('search_path', %s, true)", (quoted(schema),))
+
+
+def _version(db: Db, connections: Connections) -> int:
+    if db.execute("select to_regclass(%s)", (connections.sql("hf_schema"),)).fetchone() == (None,):
         return 0
-    ((version,),) = db.execute("select coalesce(max(version), 0) from hf_schema").fetchall()
+    ((version,),) = db.execute(connections.sql("select coalesce(max(version), 0) from hf_schema")).fetchall()
     return int(version)

@@ -30,6 +30,7 @@ from psycopg.pq import TransactionStatus
 from holdfast.core.errors import StoreError, StoreGone
 from holdfast.stores.postgres.connection_watchdog import WatchedConnection
 from holdfast.stores.postgres.error_mapping import own_statement, why_no_connection
+from holdfast.stores.postgres.url import in_schema, parse_url, quoted
 
 
 class Needed(NamedTuple):
@@ -55,13 +56,21 @@ MAY_DIFFER_BEHIND_POOLERS = ("default_transaction_isolation",)
 ASK = f"select pg_backend_pid(), {', '.join(f'current_setting({needed.name!r})' for needed in NEEDED)}"
 
 
-def apply_settings(db: Connection[tuple[Any, ...]], name: str) -> None:
-    """Set on a new connection what it needs. Raise StoreError if a pooler makes that impossible."""
+SEARCH_PATH = """
+select set_config('search_path', concat_ws(', ', '{schema}', nullif(current_setting('search_path'), '')), {local});
+"""
+
+
+def apply_settings(db: Connection[tuple[Any, ...]], name: str, *, schema: str = "") -> str:
+    """Set on a new connection what it needs. Return a statement for what each transaction has to set by itself.
+
+    Raise StoreError if a pooler makes that impossible.
+    """
     ((pid, *values),) = db.execute(ASK).fetchall()
     differing = [
         needed for needed, value in zip(NEEDED, values, strict=True) if value.partition(",")[0] != needed.value
     ]
-    is_pooled = pid != db.info.backend_pid
+    is_pooled = _is_pooled(db, pid)
     for needed in differing:
         if not is_pooled or needed.pooled:
             db.execute("select set_config(%s, %s, false)", (needed.name, needed.value))
@@ -70,7 +79,17 @@ def apply_settings(db: Connection[tuple[Any, ...]], name: str) -> None:
                 f"{name}: behind a pooler, {needed.name} must be {needed.value!r} for every session, and it is not. "
                 f"Set it for the role: `alter role ... set {needed.name} = '{needed.value}'`, or use no pooler"
             )
+    if not schema:
+        return ""
+    if is_pooled:
+        return SEARCH_PATH.format(schema=quoted(schema), local="true")
+    db.execute(SEARCH_PATH.format(schema=quoted(schema), local="false"))
+    return ""
 
+
+def _is_pooled(db: Connection[tuple[Any, ...]], pid: int) -> bool:
+    """Return True if something between gives us sessions of the server: then its process is not the one we know."""
+    return pid != db.info.backend_pid
 
 PATIENCE = 30.0
 """For how many seconds to try to connect to a database that answered before and now does not."""
@@ -114,15 +133,19 @@ class ThreadConnections:
     """The connections of this process to one database."""
 
     def __init__(self, url: str) -> None:
-        self.name = _without_password(url)
-        self.database = _database(url)
-        self._url = url
+        self._url, self.schema = parse_url(url)
+        self.name = _without_password(self._url) + (f"?schema={self.schema}" if self.schema else "")
+        self.database = _database(self._url)
         self._local = threading.local()
         self._opened: dict[threading.Thread, Link] = {}
         self._inherited: list[Link] = []
         self._answered = False
         self._closed = False
         _ALL.add(self)
+
+    def sql(self, statement: str) -> str:
+        """Return a statement of ours with the tables of the schema that the URL names."""
+        return in_schema(statement, self.schema)
 
     def disconnect(self) -> None:
         """Close every connection of this process. The next use opens a new one."""
@@ -180,7 +203,7 @@ class ThreadConnections:
                 options = OPTIONS | conninfo_to_dict(self._url) | OURS | {"application_name": mark}
                 db = WatchedConnection.connected(options)
                 with _closed_on_error(db):
-                    apply_settings(db, self.name)
+                    db.local_settings = apply_settings(db, self.name, schema=self.schema)
             except psycopg.OperationalError as error:
                 if time.monotonic() >= until or self._closed:
                     raise StoreGone(f"{self.name} does not answer: {why_no_connection(error)}") from error

@@ -80,10 +80,12 @@ class PostgresDatabase:
     def _run(self, url: str, statement: Any) -> None:
         try:
             import psycopg
+
+            from holdfast.stores.postgres.url import parse_url
         except ModuleNotFoundError as error:
             raise StoreError(f"PostgreSQL needs one more package: {install_command('postgres')}") from error
         try:
-            with psycopg.connect(url, autocommit=True) as connection:
+            with psycopg.connect(parse_url(url).conninfo, autocommit=True) as connection:
                 connection.execute(statement)
         except psycopg.Error as error:
             raise StoreError(
