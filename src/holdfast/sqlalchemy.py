@@ -5,8 +5,8 @@
         with holdfast.sqlalchemy.session(tx) as session:
             session.add_all(Sailor(name=name) for name in sailors)
 
-holdfast commits and rolls back, so SQLAlchemy does neither. Its engine has a dialect that leaves the transaction and the
-connection alone. One engine per database is kept, with its cache of compiled statements. It has no pool.
+holdfast commits and rolls back, so SQLAlchemy does neither. Its engine has a dialect that leaves the transaction and
+the connection alone. One engine per database is kept, with its cache of compiled statements. It has no pool.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 ROLLED_BACK = (
-    "the session was rolled back, by rollback() or after an error, and the error was passed over. The rows of an effect "
-    "are committed or rolled back with its checkpoint: let the error pass, or write what may fail in a "
+    "the session was rolled back, by rollback() or after an error, and the error was passed over. The rows of an "
+    "effect are committed or rolled back with its checkpoint: let the error pass, or write what may fail in a "
     "`with session.begin_nested():` block"
 )
 

@@ -21,6 +21,7 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing import ManualClock, conformance
 from holdfast.testing.conformance import OpenStore, StoreConformance
+from holdfast.testing.conformance.joined_submit import Connect
 from holdfast.testing.conformance.lockstep import lockstep
 
 
@@ -40,6 +41,10 @@ class TestSqlite(StoreConformance):
     @pytest.fixture
     def open_store(self, tmp_path: Path, clock: ManualClock) -> OpenStore:
         return lambda: SqliteStore(f"sqlite:///{tmp_path}/store.db?synchronous=normal", clock=clock)
+
+    @pytest.fixture
+    def connect(self, tmp_path: Path) -> Connect:
+        return lambda: sqlite3.connect(tmp_path / "store.db")
 
     def corrupt(self, store: Store, document_id: int, **columns: Any) -> None:
         path = store.url.removeprefix("sqlite:///").partition("?")[0]
@@ -108,6 +113,12 @@ class TestPostgres(StoreConformance):
         self.forbidden = (IntegrityError, DataError)
         url = _empty(shared_postgres)
         return lambda: PostgresStore(url, clock=clock)
+
+    @pytest.fixture
+    def connect(self, shared_postgres: str) -> Connect:
+        import psycopg
+
+        return lambda: psycopg.connect(shared_postgres)
 
     def corrupt(self, store: Store, document_id: int, **columns: Any) -> None:
         import psycopg

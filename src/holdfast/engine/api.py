@@ -68,6 +68,7 @@ def submit(
     deadline: datetime | timedelta | None = None,
     at_deadline: DeadlineAction = DEFAULT_DEADLINE_ACTION,
     listeners: Sequence[Listener] = (),
+    connection: Any = None,
 ) -> SubmitResult:
     """Submit documents to a batch.
 
@@ -90,6 +91,9 @@ def submit(
         at_deadline: How they are ended: `"fail"` makes them dead letters, `"cancel"` cancels them.
         listeners: Functions that are called with the event `Submitted` for every 1,000 documents. It names documents
             that are done already.
+        connection: Submit within your own transaction: a `psycopg.Connection`, a `sqlite3.Connection`, or a Session or
+            a Connection of SQLAlchemy, to the database of the store. The documents are there if you commit, and not
+            if you roll back. Without it, this function commits.
 
     Returns:
         How many documents were new, changed and unchanged.
@@ -100,7 +104,8 @@ def submit(
         PlanRefused: The pipeline has changed, and open documents in the store cannot go on with it.
         CannotKeep: A payload is not JSON, or a key, fingerprint or priority cannot be stored.
         DefinitionError: The pipeline has no steps, or its `renamed` is wrong.
-        HoldfastError: `documents` is one string instead of a list, or `deadline` is a time without a time zone.
+        HoldfastError: `documents` is one string instead of a list, `deadline` is a time without a time zone, or
+            `connection` is to another database or has no transaction that you could commit.
         StoreError: The store cannot be reached or used.
         SourceRefused: A URL cannot be reached, or it has a password. It is a HoldfastError.
 
@@ -115,11 +120,19 @@ def submit(
         raise HoldfastError("deadline= needs a time with a time zone, such as datetime.now(UTC) + timedelta(hours=2)")
     from holdfast.engine.file_documents import slices  # workers start faster without it
 
+    parts = slices(documents, store, pipeline.name, batch, priority=priority)
+    if connection is not None:
+        if deadline is not None or listeners:
+            raise HoldfastError(
+                "connection= takes neither deadline= nor listeners=: the documents are submitted when you commit. Set "
+                "the deadline afterwards, with store.set_deadline"
+            )
+        return store.submit_on_connection(connection, pipeline.shape(), batch, parts)
     plan = store.declare(pipeline.shape())
     submission = int.from_bytes(os.urandom(8)) >> 2
     result = SubmitResult()
     part = 0
-    for slice_ in slices(documents, store, pipeline.name, batch, priority=priority):
+    for slice_ in parts:
         part_result = store.submit(plan, batch, slice_, submission=submission, part=part)
         if listeners:
             done = _keys_done(store, pipeline.name, batch, slice_) if part_result.unchanged else []

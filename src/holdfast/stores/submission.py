@@ -84,7 +84,7 @@ def classify(
             raise DuplicateKey(
                 f"the key {document.key!r} was named twice in one submit. Keys name documents within a batch: "
                 "give each document its own, or put them in different batches. Nothing of the slice that names it "
-                "again was taken in; the slices before it stay submitted, and submitting again is safe"
+                "again was taken in. Without connection=, the slices before it stay submitted; submitting again is safe"
             )
         seen.add(document.key)
         if row is None:

@@ -48,7 +48,9 @@ def test_a_url_whose_password_is_hidden_is_refused() -> None:
 
 
 def test_only_tables_get_the_schema() -> None:
-    sql = "select hf_step.id, 'hf_step', x.hf_step -- hf_step\n from hf_step join hf_document_status d on hf_step.id = 1"
+    sql = (
+        "select hf_step.id, 'hf_step', x.hf_step -- hf_step\n from hf_step join hf_document_status d on hf_step.id = 1"
+    )
     assert in_schema(sql, "s") == (
         "select \"s\".hf_step.id, 'hf_step', x.hf_step -- hf_step\n"
         ' from "s".hf_step join "s".hf_document_status d on "s".hf_step.id = 1'

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
 from holdfast.core.codec import encode_json
+from holdfast.core.errors import StoreError
 from holdfast.core.model import OPEN_STATES, NewDocument, Plan, State, SubmitResult
 from holdfast.core.plan import (
     CountAndKeys,
@@ -216,6 +218,18 @@ class Intake(Base):
         for number, fingerprint in touched if into.state == "open" else ():
             self._change(tables.documents[number], fingerprint=fingerprint)
         return SubmitResult(len(new), len(changed), same)
+
+    def submit_on_connection(
+        self,
+        connection: Any,  # noqa: ARG002 - as the protocol has it
+        shape: Shape,
+        batch: str,  # noqa: ARG002
+        parts: Iterable[Sequence[NewDocument]],  # noqa: ARG002
+    ) -> SubmitResult:
+        raise StoreError(
+            f"{shape.pipeline!r}: connection= needs a store in a database, and memory:// is in none: its documents "
+            "cannot be committed with your rows. Use a SQLite file, also in tests"
+        )
 
     def _submit_within(self, shape: Shape, batch: str, document: NewDocument) -> SubmitResult:
         refuse_bad_batch(batch)

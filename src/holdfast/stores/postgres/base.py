@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from psycopg.errors import InvalidCursorName, UntranslatableCharacter
 
@@ -16,7 +16,9 @@ from holdfast.core.passwords import hide_password
 from holdfast.core.stream_transactions import counted_by_stream
 from holdfast.stores.postgres.connection import BEGIN_TO_READ, Connections, Db
 from holdfast.stores.postgres.dialect import PostgresDialect
+from holdfast.stores.postgres.joined_connection import JoinedConnection, StoreIdentity, identify, joined
 from holdfast.stores.postgres.transaction_guard import CLOSE, GUARDED, Tx, refuse_broken_transaction
+from holdfast.stores.postgres.url import quoted
 from holdfast.stores.protocol import Clock
 from holdfast.stores.sql.base import Base, Task
 from holdfast.stores.sql.dialect import Dialect
@@ -32,6 +34,7 @@ class PostgresBase(Base):
         self._db = Connections(url)  # refuses a wrong URL without showing it
         self.dialect: Dialect = PostgresDialect(self._db.schema)
         super().__init__(hide_password(url), clock=clock)
+        self._identity: StoreIdentity | None = None
         self.connection_url = url
         """The URL with its password, to open more connections. Never print it."""
 
@@ -60,6 +63,23 @@ class PostgresBase(Base):
 
     def _session(self, connection: Db) -> Session:
         return Session(connection, self.dialect, self._now)
+
+    @contextmanager
+    def _joined(self, connection: Any) -> Iterator[Session]:
+        with joined(connection, self._sees_our_tables, self._db.name) as theirs:
+            assert self._identity is not None
+            yield Session(theirs, PostgresDialect(self._identity.schema), self._now)
+
+    def _sees_our_tables(self, theirs: JoinedConnection) -> bool:
+        """Return True if a connection is to the database of the store. Ask ours again if the server was restarted."""
+
+        def is_same(known: StoreIdentity | None) -> bool:
+            return known is not None and identify(theirs, f"{quoted(known.schema)}.hf_document") == known
+
+        if is_same(self._identity):
+            return True
+        self._identity = self._db.reading(lambda db: identify(db, self._db.sql("hf_document")))
+        return is_same(self._identity)
 
     def _write(self, work: Task[T]) -> T:
         try:

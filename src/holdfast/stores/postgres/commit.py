@@ -116,7 +116,11 @@ class Commit(PostgresBase, Work):
     def _move(self, db: Db, plan: Plan, moves: Sequence[Move]) -> set[int]:
         """Move the checkpoints that still match and store their items. Return the documents that did not match."""
         if len(moves) == 1 and (one := _single_move(plan, moves[0])) is not None:
-            return set() if db.execute(self.dialect.queries["move_one"], one | {"now": self._now()}).fetchone() else {one["id"]}
+            return (
+                set()
+                if db.execute(self.dialect.queries["move_one"], one | {"now": self._now()}).fetchone()
+                else {one["id"]}
+            )
         asked = (
             _places(moves)
             | _places_before(plan, moves)
@@ -128,7 +132,9 @@ class Commit(PostgresBase, Work):
 
     def _moved(self, moves: Sequence[Move]) -> set[int]:
         """Return the documents whose moves were made, once that is as durable as the server commits anything."""
-        made = self._db.settling(lambda db: db.execute(self.dialect.queries["moved_documents"], _places(moves)).fetchall())
+        made = self._db.settling(
+            lambda db: db.execute(self.dialect.queries["moved_documents"], _places(moves)).fetchall()
+        )
         return {row[0] for row in made}
 
     def _keep_more_than_items(self, db: Db, plan: Plan, moves: Sequence[Move]) -> None:

@@ -21,7 +21,8 @@ SQL: Mapping[str, Query] = load_translated(Path(__file__).parent / "queries", to
 @cache
 def queries_in(schema: str) -> Mapping[str, Query]:
     """Return the statements with the tables of one schema. Without a schema, the search path finds them."""
-    return {name: Query(in_schema(query, schema)) for name, query in SQL.items()} if schema else SQL
+    escaped = schema.replace("%", "%%")  # psycopg looks for % in the whole statement
+    return {name: Query(in_schema(query, escaped)) for name, query in SQL.items()} if schema else SQL
 
 
 class PostgresDialect:

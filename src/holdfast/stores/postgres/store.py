@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 from psycopg.errors import InsufficientPrivilege
 from psycopg.sql import SQL, Identifier
 
+from holdfast.core.codec import encode_json
 from holdfast.core.errors import CannotKeep, StoreReadOnly
 from holdfast.core.moves import Release
+from holdfast.core.plan import Shape
 from holdfast.stores.postgres.commit import Commit
 from holdfast.stores.postgres.connection import BEGIN_TO_MIGRATE, Connections, Db
+from holdfast.stores.postgres.connection_watchdog import WatchedConnection
 from holdfast.stores.postgres.url import quoted
 from holdfast.stores.protocol import Clock
 from holdfast.stores.sql.query_files import migrations
@@ -58,6 +62,12 @@ class PostgresStore(Commit, SqlStore):
         cls(url).close()  # raises SchemaNewer if the schema is newer than this holdfast
         return numbers
 
+    def _declare_before_joining(self, connection: Any, shape: Shape) -> None:
+        """Declare a pipeline in a transaction of its own: in the caller's, others that declare it would wait for it."""
+        name = encode_json(shape)
+        if name not in self._chained and not isinstance(connection, WatchedConnection):
+            self._chained[name] = self.declare(shape)
+
     def release(self, releases: Sequence[Release]) -> list[bool]:
         try:
             return super().release(releases)
@@ -92,8 +102,8 @@ def _migrated(connections: Connections) -> list[int]:
     except InsufficientPrivilege as error:
         raise StoreReadOnly(
             f"{connections.name}: this user may not create tables: {error}. Let the owner of the database say "
-            f"`grant create on schema {connections.schema or 'public'} to ...`, or run `holdfast migrate` as the owner. A "
-            "schema that does not exist yet needs `grant create on database`"
+            f"`grant create on schema {connections.schema or 'public'} to ...`, or run `holdfast migrate` as the "
+            "owner. To create the schema itself, a user needs `grant create on database`"
         ) from error
 
 

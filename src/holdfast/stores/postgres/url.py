@@ -1,7 +1,7 @@
 """Read the URL of a PostgreSQL store: in the form of libpq or of SQLAlchemy, with the schema of our tables.
 
-`?schema=name` names the schema in which the tables of holdfast are. libpq does not know it, so it is taken out. A URL of
-SQLAlchemy also names the driver (`postgresql+psycopg://`), which is taken out too: holdfast always uses psycopg.
+`?schema=name` names the schema in which the tables of holdfast are. libpq does not know it, so it is taken out. A URL
+of SQLAlchemy also names the driver (`postgresql+psycopg://`), which is taken out too: holdfast always uses psycopg.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def parse_url(url: str) -> PostgresUrl:
 
 def quoted(schema: str) -> str:
     """Return a schema as SQL writes it. Without quotes, PostgreSQL would write its name in lower case."""
-    return f'"{schema}"'
+    return '"' + schema.replace('"', '""') + '"'
 
 
 @lru_cache(4096)

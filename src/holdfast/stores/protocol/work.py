@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Protocol, Unpack
+from typing import Any, Protocol, Unpack
 
 from holdfast.core.codec import Kept
 from holdfast.core.integrity import KeptState, StepItems
@@ -73,6 +73,33 @@ class Intake(Protocol):
                 part was submitted.
             BatchSealed: The batch is sealed or closed, and a document is new or changed.
             CannotKeep: A payload is not JSON, or the name of the batch cannot be stored.
+        """
+
+    def submit_on_connection(
+        self, connection: Any, shape: Shape, batch: str, parts: Iterable[Sequence[NewDocument]]
+    ) -> SubmitResult:
+        """Submit documents in the transaction of a caller. They are there if the caller commits it.
+
+        Nothing is committed or rolled back, but the pipeline is declared if it is not yet. An error takes back what was
+        written in the transaction here, and leaves the rest of it as it was.
+
+        Args:
+            connection: A connection of the driver to the database of the store, or a Session or a Connection of
+                SQLAlchemy on one. Its caller commits it.
+            shape: The shape of the pipeline.
+            batch: The name of the batch. A new name makes a new batch.
+            parts: The documents, in parts of some hundreds.
+
+        Returns:
+            How many documents were new, changed and unchanged.
+
+        Raises:
+            DuplicateKey: A key was named twice.
+            BatchSealed: The batch is sealed or closed, and a document is new or changed.
+            PlanRefused: Open documents in the store cannot go on with this shape.
+            CannotKeep: A payload is not JSON, or the name of the batch cannot be stored.
+            HoldfastError: The connection is to another database, or has no transaction that its caller could commit.
+            StoreError: The store is in no database that others can connect to.
         """
 
     def rename(

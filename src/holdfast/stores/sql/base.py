@@ -95,6 +95,10 @@ class Base(ABC):
         """Submit one document in a transaction that is open, as `tx.submit` does."""
 
     @abstractmethod
+    def _joined(self, connection: Any) -> AbstractContextManager[Session]:
+        """Return a session in the transaction of a caller, which only the caller ends."""
+
+    @abstractmethod
     def now(self) -> datetime: ...
 
     @abstractmethod

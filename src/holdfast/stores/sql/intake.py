@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 from uuid import uuid4
 
 from holdfast.core.codec import decode_json, encode_json
@@ -131,6 +132,25 @@ class Intake(Base):
         plan = self._chained_plan(db, shape)
         number = {"submission": new_submission(), "part": 0}
         return self._submit(db, plan, batch, [document], **number, unchanged=UnchangedDocuments())
+
+    def submit_on_connection(
+        self, connection: Any, shape: Shape, batch: str, parts: Iterable[Sequence[NewDocument]]
+    ) -> SubmitResult:
+        refuse_bad_batch(batch)
+        submission, unchanged, result = new_submission(), UnchangedDocuments(), SubmitResult()
+        self._declare_before_joining(connection, shape)
+        with self._joined(connection) as db:
+            plan = self._chained_plan(db, shape)
+            for part, documents in enumerate(parts):
+                number = {"submission": submission, "part": part}
+                result += self._submit(db, plan, batch, documents, **number, unchanged=unchanged)
+        return result
+
+    def _declare_before_joining(self, connection: Any, shape: Shape) -> None:
+        """Declare a pipeline before its documents are submitted on the connection of a caller, where that is possible.
+
+        On SQLite it is not: the caller may hold the lock of the database already.
+        """
 
     def _chained_plan(self, db: Session, shape: Shape) -> Plan:
         """Return the plan of a shape. Declare it within the transaction if no earlier transaction has."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.core.stream_transactions import counted_by_stream
 from holdfast.stores.protocol import Clock
@@ -17,6 +17,7 @@ from holdfast.stores.sql.dialect import Dialect
 from holdfast.stores.sql.session import Session
 from holdfast.stores.sqlite.connection import Connections, Tx
 from holdfast.stores.sqlite.dialect import SqliteDialect, micros, moment
+from holdfast.stores.sqlite.joined_connection import joined
 from holdfast.stores.sqlite_guard import BEGIN_TO_READ, COMMIT, refuse_inside_transaction
 
 T = TypeVar("T")
@@ -56,6 +57,11 @@ class SqliteBase(Base):
 
     def _session(self, connection: Connection) -> Session:
         return Session(connection, self.dialect, self._now)
+
+    @contextmanager
+    def _joined(self, connection: Any) -> Iterator[Session]:
+        with joined(connection, self._db.path, self.url) as theirs:
+            yield Session(theirs, self.dialect, self._now)
 
     def _write(self, work: Task[T]) -> T:
         with self._db.writing() as connection:

@@ -21,6 +21,8 @@ What the suite needs:
 - If your store raises other exceptions than `sqlite3.IntegrityError` when a CHECK constraint is violated, set
   `forbidden` to them.
 - To run the tests of damaged rows too, override `corrupt`. Without it they are skipped.
+- To run the tests of submits in the transaction of a caller, override the fixture `connect`: it returns a function that
+  opens a connection of the driver.
 
 Each part of the suite is a class of this package, named after the verbs that it tests: `ClaimConformance`,
 `CommitConformance`, `ReleaseConformance`. To run one part only, subclass that class instead of `StoreConformance`:
