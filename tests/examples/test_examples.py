@@ -101,3 +101,16 @@ def test_an_embedder_of_ones_own_finds_misspelt_words(tmp_path: Path) -> None:
     (tmp_path / "letters" / "tides.txt").write_text("The spring tide comes twice a month.")
     output = run(tmp_path, EXAMPLES / "own_embedder.py", "letters")
     assert output.splitlines()[1].startswith("anchors.txt, page 1: An anchor in the sand")
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_an_app_loads_an_api_into_a_table_through_sqlalchemy(
+    tmp_path: Path, request: pytest.FixtureRequest, database: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/app.db"
+    if database == "postgresql":
+        url = str(request.getfixturevalue("postgres_url")).replace("postgresql:", "postgresql+psycopg:")
+    output = run(tmp_path, EXAMPLES / "embedded_app.py", DATABASE_URL=url)
+    assert "submitted: {'new': 1, 'changed': 0}" in output
+    assert "pequod: done with 4 sailors" in output
+    assert "the API was asked for: first page, p2, p2, p3" in output
