@@ -27,11 +27,6 @@ def prepare(tx):
     tx.execute("insert into total select 0, 0 where not exists (select 1 from total)")
 
 
-def sql(tx, statement):
-    """Return the statement for the dialect of `tx`. Only the parameters differ: ? on SQLite, %s on PostgreSQL."""
-    return statement if tx.dialect == "sqlite" else statement.replace("?", "%s")
-
-
 @letters.step  # a stream: stored item by item, resumed at the cursor
 def read(doc, cursor=0):
     for number, line in enumerate(doc.payload["text"].splitlines()[cursor:], start=cursor):
@@ -50,14 +45,14 @@ def split(doc):
 
 @split.effect
 def keep_words(tx, doc, words):
-    tx.executemany(sql(tx, "insert into word values (?, ?)"), [(doc.key, word) for word in words])
-    tx.execute(sql(tx, "update total set words = words + ?"), (len(words),))
+    tx.executemany("insert into word values (?, ?)", [(doc.key, word) for word in words])
+    tx.execute("update total set words = words + ?", (len(words),))
 
 
 @split.undo  # when a letter changes: take its words out of the sum
 def remove_words(tx, doc):
-    removed = tx.execute(sql(tx, "delete from word where letter = ?"), (doc.key,)).rowcount
-    tx.execute(sql(tx, "update total set words = words - ?"), (removed,))
+    removed = tx.execute("delete from word where letter = ?", (doc.key,)).rowcount
+    tx.execute("update total set words = words - ?", (removed,))
 
 
 @letters.step(over=split, size=3)  # over items: in windows, resumed between windows
@@ -78,15 +73,15 @@ async def stamp(doc, word):
 
 @stamp.effect
 def keep_postage(tx, doc, cents):
-    tx.execute(sql(tx, "insert into postage values (?, ?)"), (doc.key, cents))
-    tx.execute(sql(tx, "update total set cents = cents + ?"), (cents,))
+    tx.execute("insert into postage values (?, ?)", (doc.key, cents))
+    tx.execute("update total set cents = cents + ?", (cents,))
 
 
 @stamp.undo
 def remove_postage(tx, doc):
-    paid = sql(tx, "select coalesce(sum(cents), 0) from postage where letter = ?")
+    paid = "select coalesce(sum(cents), 0) from postage where letter = ?"
     tx.execute(sql(tx, f"update total set cents = cents - ({paid})"), (doc.key,))
-    tx.execute(sql(tx, "delete from postage where letter = ?"), (doc.key,))
+    tx.execute("delete from postage where letter = ?", (doc.key,))
 
 
 @letters.step

@@ -72,7 +72,7 @@ class PageRunner:
         if saved := re.match(r"# (\w+\.py)\n", block.text):
             (self.folder / saved[1]).write_text(block.text, encoding="utf-8")
             return
-        code = compile("\n" * block.line + block.text, str(block.page), "exec")
+        code = compile("\n" * block.line + block.text, str(block.page), "exec", dont_inherit=True)  # as a user runs it
         with redirect_stdout(io.StringIO()) as out:
             exec(code, self.names)
         self.printed = out.getvalue()

@@ -1174,7 +1174,7 @@ MUTANTS: tuple[Mutant, ...] = (
             Change("stores.postgres.thread_connections:END_BACKEND", "wait_event is distinct from 'SyncRep'", "true"),
             Change(
                 "stores.postgres.connection:Connections._was_committed",
-                "self.settling(lambda db: db.execute(SETTLE, receipt._asdict())",
+                "self.settling(lambda db: db.execute(self.sql(SETTLE), receipt._asdict())",
                 "self.reading(lambda db: db.execute('select number = %(number)s from hf_receipt where connection = '"
                 " '%(connection)s', receipt._asdict())",
             ),
