@@ -80,7 +80,7 @@ def keep_postage(tx, doc, cents):
 @stamp.undo
 def remove_postage(tx, doc):
     paid = "select coalesce(sum(cents), 0) from postage where letter = ?"
-    tx.execute(sql(tx, f"update total set cents = cents - ({paid})"), (doc.key,))
+    tx.execute(f"update total set cents = cents - ({paid})", (doc.key,))
     tx.execute("delete from postage where letter = ?", (doc.key,))
 
 

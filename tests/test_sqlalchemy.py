@@ -268,8 +268,7 @@ def test_an_ordinary_engine_on_the_connection_cannot_end_the_transaction(store: 
 
 def test_a_session_outside_of_effects_joins_the_transaction_of_the_store(store: Store) -> None:
     with pytest.raises(RuntimeError), store.transaction() as tx:
-        commits(tx, "a")
-        raise RuntimeError
+        commits_and_fails(tx, "a")
     assert names(store) == []
     with pytest.raises(holdfast.BodyError, match="rolled back"), store.transaction() as tx:
         rolls_back(tx, "a")

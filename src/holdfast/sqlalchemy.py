@@ -1,4 +1,4 @@
-"""SQLAlchemy in effects: a session or a connection in the very transaction that commits the checkpoint.
+"""SQLAlchemy in effects: a session or a connection in the transaction that commits the checkpoint.
 
     @load.effect
     def save(tx, doc, sailors):

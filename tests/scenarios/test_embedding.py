@@ -81,9 +81,7 @@ def web_app(url: str, done: threading.Event) -> FastAPI:
     def order(name: str, valid: bool = True) -> dict[str, int]:
         with Session(engine) as session:
             session.add(Order(name=name))
-            result = holdfast.submit(
-                orders, app.state.store, batch="web", documents=[(name, None)], connection=session
-            )
+            result = holdfast.submit(orders, app.state.store, batch="web", documents=[(name, None)], connection=session)
             if not valid:
                 raise HTTPException(400)
             session.commit()

@@ -130,9 +130,10 @@ def test_tables_of_the_app_are_found_after_those_of_the_schema(postgres_url: str
 
 
 def test_a_newer_schema_is_refused_only_where_it_is(postgres_url: str) -> None:
-    with holdfast.open(f"{postgres_url}?schema=a"), holdfast.open(f"{postgres_url}?schema=b") as store:
-        with store.transaction() as tx:
-            tx.execute("insert into b.hf_schema (version, migrated_at) values (9999, now())")
+    for schema in "ab":
+        open_store(f"{postgres_url}?schema={schema}").close()
+    with psycopg.connect(postgres_url, autocommit=True) as db:
+        db.execute("insert into b.hf_schema (version, migrated_at) values (9999, now())")
     with holdfast.open(f"{postgres_url}?schema=a"):
         pass
     with pytest.raises(SchemaNewer, match="schema=b"):

@@ -22,7 +22,13 @@ from holdfast.engine.crash_evidence.notes import (
 )
 from holdfast.engine.crash_evidence.oom_kills import OomWatch
 from holdfast.engine.crash_evidence.process_hooks import hooks
-from holdfast.engine.crash_evidence.running_marks import FAULTS_BEGIN, OOM_KILLS, TEXT_BEGINS, RunningMarks, running_documents
+from holdfast.engine.crash_evidence.running_marks import (
+    FAULTS_BEGIN,
+    OOM_KILLS,
+    TEXT_BEGINS,
+    RunningMarks,
+    running_documents,
+)
 from holdfast.stores.protocol import Store
 
 FORGOTTEN_AFTER = 7 * 24 * 3600

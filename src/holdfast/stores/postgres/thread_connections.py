@@ -91,6 +91,7 @@ def _is_pooled(db: Connection[tuple[Any, ...]], pid: int) -> bool:
     """Return True if something between gives us sessions of the server: then its process is not the one we know."""
     return pid != db.info.backend_pid
 
+
 PATIENCE = 30.0
 """For how many seconds to try to connect to a database that answered before and now does not."""
 
