@@ -73,7 +73,7 @@ class ProcessHooks:
                 self._real_exit, os._exit = os._exit, self._our_exit
             if threading.Thread.start is not self._our_start:
                 self._real_start = threading.Thread.start
-                threading.Thread.start = self._our_start  # type: ignore[method-assign]
+                threading.Thread.start = self._our_start  # type: ignore[method-assign,assignment]
             self._write_faults_to_first()
 
     def discard(self, recorder: Recorder) -> None:
