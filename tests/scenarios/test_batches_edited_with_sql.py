@@ -18,7 +18,7 @@ from holdfast.stores.sqlite.dialect import SQL
 from holdfast.testing import ManualClock
 from holdfast.testing.conformance.base import SECOND, StoreHarness
 from holdfast.testing.conformance.batches import close, sealed
-from holdfast.testing.conformance.cleanup_finished import DAY, MONTH, clean_finished
+from holdfast.testing.conformance.cleanup import DAY, MONTH, clean_finished
 from holdfast.testing.conformance.rename import renames
 from tests.support.polling import wait_for
 

@@ -21,8 +21,8 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing import ManualClock, conformance
 from holdfast.testing.conformance import OpenStore, StoreConformance
-from holdfast.testing.conformance.joined_submit import Connect
 from holdfast.testing.conformance.lockstep import lockstep
+from holdfast.testing.conformance.submit_in_transaction import Connect
 
 
 class TestMemory(StoreConformance):
