@@ -116,7 +116,7 @@ class ProcessHooks:
                 recorder.write_faults_to(first.path)
 
     def _exit(self, status: int) -> NoReturn:
-        """Add a note if a body, an effect or a thread of one ends the process. Anybody else who ends it does so in order."""
+        """Add a note if a body, an effect or a thread of one ends the process. Other code ends it in order."""
         try:
             self._note_exit(status)
         finally:
