@@ -45,7 +45,7 @@ def test_the_log_is_json_lines_on_stderr(holdfast: Run, folder: Path) -> None:
     assert (fail["pipeline"], fail["batch"], fail["key"], fail["step"]) == (
         "papers",
         "default",
-        "docs/bad.txt",
+        f"{Path.cwd()}/docs/bad.txt",
         "judge",
     )
     assert (fail["error"], fail["state"], fail["level"]) == ("ValueError", "dead", "error")
@@ -55,7 +55,7 @@ def test_the_log_is_json_lines_on_stderr(holdfast: Run, folder: Path) -> None:
 def test_the_log_can_be_text_and_tell_every_commit(holdfast: Run) -> None:
     result = holdfast("run", "papers.py", "docs", "--log", "text", "--log-level", "debug")
     assert re.search(r"DEBUG committed \d+ moves in [\d.]+ ms", result.stderr)
-    assert "DEBUG docs/a.txt of default: done" in result.stderr
+    assert f"DEBUG {Path.cwd()}/docs/a.txt of default: done" in result.stderr
 
 
 def test_what_bodies_log_is_in_the_log_too(holdfast: Run, folder: Path) -> None:
@@ -65,7 +65,7 @@ def test_what_bodies_log_is_in_the_log_too(holdfast: Run, folder: Path) -> None:
     )
     result = holdfast("run", "chatty.py", "docs/a.txt", "--log", "json")
     (line,) = [one for one in map(json.loads, result.stderr.splitlines()) if one["event"] == "log"]
-    assert (line["logger"], line["level"], line["message"]) == ("mine", "warning", "hello docs/a.txt")
+    assert (line["logger"], line["level"], line["message"]) == ("mine", "warning", f"hello {Path.cwd()}/docs/a.txt")
 
 
 def test_the_log_is_as_silent_afterwards_as_before(holdfast: Run) -> None:
@@ -132,7 +132,7 @@ def test_a_dead_letter_is_notified_by_a_command(holdfast: Run, folder: Path) -> 
     holdfast("run", "papers.py", "docs", "--notify", "command:tee notified.json", "--label", "run_id=7")
     notified = json.loads((folder / "notified.json").read_text())
     assert (notified["event"], notified["count"], notified["labels"]) == ("dead_letter", 1, {"run_id": 7})
-    assert notified["documents"][0]["key"] == "docs/bad.txt"
+    assert notified["documents"][0]["key"] == f"{Path.cwd()}/docs/bad.txt"
 
 
 @pytest.mark.parametrize(

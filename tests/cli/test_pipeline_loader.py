@@ -116,5 +116,5 @@ def test_a_renamed_step_is_refused_with_the_map_to_declare(holdfast: Run, folder
     source = (folder / "papers.py").read_text()
     (folder / "papers.py").write_text(source.replace("def extract", "def read").replace("extract", "read"))
     told = refused(holdfast, "run", "papers.py")
-    assert "2 at 'extract', such as 'docs/a.txt', 'docs/b.txt'" in told
+    assert f"2 at 'extract', such as '{Path.cwd()}/docs/a.txt', '{Path.cwd()}/docs/b.txt'" in told
     assert "Pipeline('papers', renamed={'extract': 'read'})" in told

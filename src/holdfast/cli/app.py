@@ -93,7 +93,11 @@ class App(click.Group):
             raise CliError(refused, code=SYSTEM_ERROR) from error
         except HoldfastError as error:
             _print_traceback(ctx.obj)
-            raise CliError(str(error), code=STORE_ERROR if isinstance(error, StoreError) else USAGE_ERROR) from error
+            code = STORE_ERROR if isinstance(error, StoreError) else USAGE_ERROR
+            raise CliError(ctx.obj.with_program(str(error)), code=code) from error
+        except CliError as error:
+            error.message = ctx.obj.with_program(error.message)  # type: ignore[misc]  # it names commands
+            raise
 
     def _is_resumable(self, ctx: click.Context) -> bool:
         """Check whether the command is marked with `@resumable`."""

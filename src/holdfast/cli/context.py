@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
 import click
@@ -14,6 +15,8 @@ from holdfast.core.passwords import hide_password
 from holdfast.core.suggested_commands import format_command
 
 DEFAULT_STORE = "sqlite:///holdfast.db"
+OUR_COMMAND = re.compile(r"`holdfast (?=[a-z])")
+"""A command in a message, between backticks."""
 MAX_REPEATED_COMMAND = 160
 """A longer command line, as when a shell lists a thousand files, is not printed again."""
 
@@ -57,6 +60,10 @@ class CliContext:
     def program(self) -> str:
         """The command as people call it: `./hf` sets HOLDFAST_COMMAND, because its `holdfast` is not on the path."""
         return os.environ.get("HOLDFAST_COMMAND") or "holdfast"
+
+    def with_program(self, message: str) -> str:
+        """Return a message in which commands of holdfast begin as people call it."""
+        return message if self.program == "holdfast" else OUR_COMMAND.sub(lambda _: f"`{self.program} ", message)
 
     def export_store_url(self) -> None:
         """Set HOLDFAST_STORE, so that a pipeline's own code can open the same store."""

@@ -13,6 +13,7 @@ from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.interrupt import StartedWorkers, exit_now, exit_on_second_signal
 from holdfast.cli.observe_options import open_listeners, split_observe_options
 from holdfast.cli.pipeline_loader import LoadedPipeline, user_frames
+from holdfast.cli.shown_keys import shown_key
 from holdfast.cli.ui.progress import Display, JsonDisplay, Progress
 from holdfast.cli.ui.progress_counts import ProgressCounts
 from holdfast.cli.ui.summary import RunSummary
@@ -23,6 +24,7 @@ from holdfast.engine.budget import Budget
 from holdfast.engine.file_documents import Submittable
 from holdfast.observe.events import Event, Scanned, describe_findings
 from holdfast.observe.report import Report
+from holdfast.ops.run_notices import change_notices, resume_notice
 from holdfast.stores.protocol import Store
 
 
@@ -88,6 +90,30 @@ def call_prepare(loaded: LoadedPipeline, store: Store) -> None:
             loaded.prepare(tx)
 
 
+def change_messages(cli: CliContext, loaded: LoadedPipeline, store: Store, *, batch: str | None = None) -> list[str]:
+    """Return what changed in the pipeline since its last run. Call it before the pipeline is declared."""
+    redo = cli.command("rewind", "--stale", loaded.spec)
+    return change_notices(loaded.pipeline, store, redo=redo, batch=batch)
+
+
+def show_resumed_work(progress: Progress, store: Store) -> None:
+    """Read the counts, and show what is done already and where the work goes on, if there is work left."""
+    counts = progress.counts
+    counts.recount()
+    if counts.remaining:
+        message = resume_notice(
+            store,
+            counts.pipeline,
+            batch=counts.batch,
+            total=counts.total,
+            done=counts.done,
+            nouns=counts.nouns,
+            shown=shown_key,
+        )
+        if message:
+            progress.display.show_message(message)
+
+
 def submit_documents(
     loaded: LoadedPipeline,
     store: Store,
@@ -134,6 +160,13 @@ def add_resume_hint(cli: CliContext, *command: str) -> Iterator[None]:
             f"{str(error).rstrip('.')}. What was committed is safe; when the problem is solved, continue with: "
             f"{cli.same_command(*command)}"
         ) from error
+
+
+def format_redriven(number: int) -> str:
+    """Return how many dead letters are tried again."""
+    if not number:
+        return "There are no dead letters to try again."
+    return "1 dead letter is tried again." if number == 1 else f"{number:,} dead letters are tried again."
 
 
 def format_submit_result(result: SubmitResult) -> str:

@@ -85,7 +85,7 @@ def make_forecast(pipeline: Pipeline, store: Store | None, *, batch: str | None 
     store.check(shape)
     kept = store.plans(pipeline.name, batch=batch)
     plans = as_declared(kept, shape)
-    changes = (*_renames(shape, kept), *_changes(shape, plans))
+    changes = pipeline_changes(shape, kept)
     times = store.step_times(pipeline.name)
     times = {shape.renamed.get(step, step): time for step, time in times.items()} | dict(times)
     pauses = _timed_pauses(pipeline, store, batch)
@@ -107,6 +107,11 @@ def stale_groups(store: Store, pipeline: Pipeline, *, batch: str | None = None) 
     """
     shape = pipeline.shape()
     return stale_work(as_declared(store.plans(pipeline.name, batch=batch), shape), shape)
+
+
+def pipeline_changes(shape: Shape, kept: Sequence[KnownPlan]) -> tuple[str, ...]:
+    """Return how a pipeline differs from the one that was declared last, among the plans that a store keeps."""
+    return (*_renames(shape, kept), *_changes(shape, as_declared(kept, shape)))
 
 
 class TimedPauses(Struct, frozen=True):
@@ -171,7 +176,10 @@ def _renames(shape: Shape, kept: Sequence[KnownPlan]) -> Iterator[str]:
 def _changes(shape: Shape, plans: Sequence[KnownPlan]) -> Iterator[str]:
     """Yield how the pipeline differs from the one that was declared last."""
     last = next((plan.shape for plan in reversed(plans) if plan.declared_at), shape)
-    return (one.why for one in differences(last, shape))
+    yield from (one.why for one in differences(last, shape))
+    common = [name for name in last.names if name in shape.names]
+    if common != [name for name in shape.names if name in common]:
+        yield f"the steps are in another order: {' → '.join(shape.names)}"
 
 
 def _forecast(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+import holdfast as holdfast_library
+from tests.cli.conftest import Run, Start, sql
 
 
 def test_a_folder_is_worked_through_and_the_summary_says_so(holdfast: Run) -> None:
@@ -191,3 +192,146 @@ def test_a_prepare_that_exits_is_an_error_of_the_pipeline(holdfast: Run, folder:
     result = holdfast("run", "papers.py", "docs")
     assert result.exit_code == 2
     assert "something called sys.exit (SystemExit) inside prepare()" in result.stderr
+
+
+MENDED = """
+import os
+import holdfast
+
+mended = holdfast.Pipeline("mended")
+
+
+@mended.step(retry=holdfast.Retry(attempts=1))
+def judge(doc):
+    if not os.path.exists("mended"):
+        raise ValueError("broken")
+"""
+
+
+def test_after_a_mend_the_command_that_is_shown_tries_dead_letters_again(holdfast: Run, folder: Path) -> None:
+    (folder / "mended.py").write_text(MENDED)
+    first = holdfast("run", "mended.py", "docs")
+    assert "  again: holdfast run mended.py --retry\n" in first.stdout
+    (folder / "mended").touch()
+    again = holdfast("run", "mended.py", "--retry")
+    assert again.exit_code == 0
+    assert "2 dead letters are tried again.\n" in again.stdout
+    assert "All 2 are done." in again.stdout
+    assert "There are no dead letters to try again.\n" in holdfast("run", "mended.py", "--retry").stdout
+
+
+def test_retry_of_one_batch_leaves_the_others(holdfast: Run, folder: Path) -> None:
+    (folder / "mended.py").write_text(MENDED)
+    for batch in ("march", "april"):
+        holdfast("run", "mended.py", "docs/a.txt", "--batch", batch)
+    (folder / "mended").touch()
+    again = holdfast("run", "mended.py", "--batch", "march", "--retry")
+    assert "1 dead letter is tried again.\n" in again.stdout
+
+
+def test_dead_letters_follow_a_renamed_step_and_are_tried_again_there(holdfast: Run, folder: Path) -> None:
+    (folder / "mended.py").write_text(MENDED)
+    holdfast("run", "mended.py", "docs")
+    renamed = MENDED.replace('("mended")', '("mended", renamed={"judge": "weigh"})', 1).replace("judge(", "weigh(")
+    (folder / "mended.py").write_text(renamed)
+    (folder / "mended").touch()
+    again = holdfast("run", "mended.py", "--retry").stdout
+    assert "2 dead letters are at weigh, which was called judge: --retry tries them again there." in again
+    assert "All 2 are done." in again
+
+
+def test_a_run_without_work_says_so(holdfast: Run) -> None:
+    holdfast("run", "papers.py", "docs")
+    assert "Nothing to do. All 2 are done.\n" in holdfast("run", "papers.py", "docs").stdout
+
+
+def test_a_run_whose_documents_are_all_cancelled_does_not_say_that_they_are_done(holdfast: Run, folder: Path) -> None:
+    holdfast("submit", "papers.py", "docs")
+    with holdfast_library.open("sqlite:///holdfast.db") as store:
+        ids = store.select("papers")
+        store.cancel(ids[:1], who="ann", reason="wrong")
+        one = holdfast("run", "papers.py").stdout
+        store.cancel(store.select("papers"), who="ann", reason="wrong")
+        both = store.count("papers", state="cancelled")
+    assert "All is done. 1 more is cancelled.\n" in one
+    assert both == 1
+
+
+def test_all_cancelled_is_said_so(holdfast: Run) -> None:
+    holdfast("submit", "papers.py", "docs")
+    with holdfast_library.open("sqlite:///holdfast.db") as store:
+        store.cancel(store.select("papers"), who="ann", reason="wrong")
+    said = holdfast("run", "papers.py").stdout
+    assert "Nothing to do. All 2 are cancelled.\n" in said
+    assert "done." not in said
+
+
+def test_a_run_in_memory_suggests_no_command_that_would_find_nothing(holdfast: Run, folder: Path) -> None:
+    (folder / "docs" / "bad.txt").write_text("x")
+    said = holdfast("run", "papers.py", "docs", "--store", "memory://").stdout
+    assert "docs/bad.txt at judge: ValueError" in said
+    assert "show" not in said
+    assert "dead list" not in said
+    assert "memory:// is lost now. To keep the work, to look at it and to go on: --store sqlite:///holdfast.db" in said
+
+
+def test_what_changed_in_the_file_is_said_before_the_work(holdfast: Run, folder: Path) -> None:
+    holdfast("run", "papers.py", "docs")
+    source = (folder / "papers.py").read_text()
+    (folder / "papers.py").write_text(source.replace("retry=ONCE", "retry=ONCE, version=2"))
+    said = holdfast("run", "papers.py").stdout
+    assert "papers changed since the last run: judge changed: version 1 -> 2.\n" in said
+    redo = "holdfast rewind --stale papers.py"
+    assert (
+        f"The work of 2 documents is stale (judge changed: version 1 -> 2) and stays as it is. To redo it: {redo}"
+        in said
+    )
+
+
+@pytest.mark.parametrize("words", [("submit", "papers.py", "docs"), ("work", "papers.py", "--drain")])
+def test_submit_and_work_say_too_what_changed(holdfast: Run, folder: Path, words: tuple[str, ...]) -> None:
+    holdfast("run", "papers.py", "docs")
+    source = (folder / "papers.py").read_text()
+    (folder / "papers.py").write_text(source.replace("retry=ONCE", "retry=ONCE, version=2"))
+    assert "papers changed since the last run: judge changed: version 1 -> 2.\n" in holdfast(*words).output
+
+
+STOPPED = """
+import os
+import sqlite3
+
+import holdfast
+
+stopped = holdfast.Pipeline("stopped")
+
+
+@stopped.step(commit_every=1)
+def extract(doc, cursor=0):
+    for number in range(cursor, 9):
+        if number == 6 and not os.path.exists("goes on"):
+            db = sqlite3.connect("holdfast.db")
+            while db.execute("select count(*) from hf_items").fetchone()[0] < 3:
+                pass  # commits are made in another thread
+            os.kill(os.getpid(), 9)
+        yield number
+"""
+
+
+def test_a_run_after_a_kill_says_what_it_resumes(holdfast: Run, folder: Path, start: Start) -> None:
+    (folder / "stopped.py").write_text(STOPPED)
+    killed = start("run", "stopped.py", "docs/a.txt")
+    killed.communicate(timeout=60)
+    assert killed.returncode == -9
+    (folder / "goes on").touch()
+    kept = sql("select count(*) from hf_items")[0][0]
+    assert isinstance(kept, int)
+    assert kept > 0
+    said = holdfast("run", "stopped.py").stdout
+    assert f"1 document, going on at item {kept + 1} of step extract of docs/a.txt\n" in said
+    assert "All is done." in said
+
+
+def test_hints_in_errors_name_the_command_as_it_was_called(holdfast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_COMMAND", "./hf")
+    assert "create one with `./hf run`" in holdfast("status").stderr
+    assert "submit some with `./hf run` or `./hf submit`" in holdfast("run", "papers.py").stdout

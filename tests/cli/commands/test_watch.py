@@ -235,7 +235,7 @@ def test_failures_are_shown_as_they_come_and_at_the_end(letters: Path, start: St
         watch.until_said("dead: broken.pdf at extract: ")
         code, said = watch.stop()
     assert code == 130
-    assert "retry: holdfast ingest letters --retry" in said
+    assert "again: holdfast ingest letters --retry" in said
 
 
 def test_several_sources_are_watched_and_patterns_left_out(letters: Path, start: Start) -> None:

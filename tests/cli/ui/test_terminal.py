@@ -47,7 +47,7 @@ def test_a_terminal_gets_a_bar_steps_failures_and_a_summary(folder: Path, column
     assert "✗ docs/bad.txt at judge: ValueError" in seen
     assert "2 documents done" in seen
     assert "holdfast show docs/bad.txt" in seen
-    assert written.count("\x1b[?25h") >= 1, "the cursor is shown again"
+    assert "\x1b[?25l" not in written, "the cursor is never hidden, so a kill cannot leave it hidden"
 
 
 def test_a_pipe_gets_plain_lines(folder: Path, start: Start) -> None:

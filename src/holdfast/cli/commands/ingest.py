@@ -19,7 +19,13 @@ from holdfast.cli.options import (
     worker_options,
 )
 from holdfast.cli.pipeline_loader import LoadedPipeline
-from holdfast.cli.run_loop import add_resume_hint, print_summary_and_exit, run_worker
+from holdfast.cli.run_loop import (
+    add_resume_hint,
+    format_redriven,
+    print_summary_and_exit,
+    run_worker,
+    show_resumed_work,
+)
 from holdfast.cli.store_access import open_persistent_store
 from holdfast.cli.ui.ingest_output import (
     NO_DOCUMENTS_HINT,
@@ -31,15 +37,14 @@ from holdfast.cli.ui.ingest_output import (
 )
 from holdfast.cli.ui.progress import Progress, show_progress
 from holdfast.cli.ui.summary import RunSummary
-from holdfast.core.formatting import format_count
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
+from holdfast.ops.redrive import redrive_dead_letters
 from holdfast.pipelines.rag.collections.library import INGEST_THREADS, Library
 from holdfast.pipelines.rag.collections.metadata import Metadata
 from holdfast.pipelines.rag.index.registry import STORE
 from holdfast.pipelines.rag.ingest.intake import ScanOptions
 from holdfast.pipelines.rag.ingest.removal import INGEST_ACTOR
-from holdfast.pipelines.rag.ingest.source_documents import redrive_failed
 from holdfast.pipelines.rag.values import DEFAULT_COLLECTION
 
 
@@ -97,9 +102,9 @@ def ingest(
             library.prepare(processes=options["processes"])
             unreachable = [source for source in sources if not ingest_source(cli, library, source, scan, progress)]
             if retry:
-                redriven = redrive_failed(store, library.collection.name, who=INGEST_ACTOR, reason="--retry")
-                progress.display.show_message(f"{format_count(redriven, 'dead letter')} to try again")
-            counts.recount()
+                redriven = redrive_dead_letters(store, library.collection.name, who=INGEST_ACTOR, reason="--retry")
+                progress.display.show_message(format_redriven(redriven))
+            show_resumed_work(progress, store)
             if counts.remaining:
                 library.preload_parsers()
             loaded = LoadedPipeline(library.pipeline, library.collection.name)
@@ -114,6 +119,7 @@ def ingest(
             report=report,
             stopped_by=limit.reason,
             resume_command=cli.same_command(*command),
+            withdrawn=counts.withdrawn,
             retry_command=cli.command(*command, "--retry"),
             empty_hint=NO_DOCUMENTS_HINT if sources else NO_SOURCES_HINT,
             unreachable=unreachable,

@@ -12,14 +12,24 @@ from holdfast.cli.context import CliContext
 from holdfast.cli.document_args import LinkRule, documents_from_args, documents_from_pipeline, files_to_skip
 from holdfast.cli.interrupt import resumable
 from holdfast.cli.observe_options import observe_options
-from holdfast.cli.options import DEFAULT_BATCH, common_options, file_options, processes_option, worker_options
+from holdfast.cli.options import (
+    DEFAULT_BATCH,
+    common_options,
+    current_user,
+    file_options,
+    processes_option,
+    worker_options,
+)
 from holdfast.cli.pipeline_loader import LoadedPipeline, load_pipeline
 from holdfast.cli.run_loop import (
     add_resume_hint,
     call_prepare,
+    change_messages,
+    format_redriven,
     format_submit_result,
     print_summary_and_exit,
     run_worker,
+    show_resumed_work,
     submit_documents,
 )
 from holdfast.cli.store_access import require_batch_to_drain
@@ -29,6 +39,7 @@ from holdfast.cli.ui.summary import RunSummary
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
 from holdfast.engine.file_documents import Submittable
+from holdfast.ops.redrive import redrive_dead_letters
 from holdfast.stores.protocol import Store
 
 
@@ -40,6 +51,7 @@ from holdfast.stores.protocol import Store
     help=f'Submit to this batch, and process only this one. [default: submit to "{DEFAULT_BATCH}", process all]',
 )
 @file_options
+@click.option("--retry", is_flag=True, help="Try dead letters again.")
 @processes_option
 @worker_options()
 @observe_options
@@ -55,6 +67,7 @@ def run(
     batch: str | None,
     follow_symlinks: bool,
     allow_private: bool,
+    retry: bool,
     budget: timedelta | None,
     **options: Any,
 ) -> None:
@@ -78,7 +91,18 @@ def run(
         call_prepare(loaded, store)
         links = LinkRule(follow=follow_symlinks)
         source = _source(cli, loaded, documents, links, allow_private=allow_private)
-        _run(cli, loaded, store, source, links, batch=batch, budget=Budget(budget), options=options, command=command)
+        _run(
+            cli,
+            loaded,
+            store,
+            source,
+            links,
+            batch=batch,
+            retry=retry,
+            budget=Budget(budget),
+            options=options,
+            command=command,
+        )
 
 
 def _source(
@@ -98,6 +122,7 @@ def _run(
     links: LinkRule,
     *,
     batch: str | None,
+    retry: bool,
     budget: Budget,
     options: dict[str, Any],
     command: tuple[str, ...],
@@ -108,13 +133,20 @@ def _run(
     if batch and source is None:
         require_batch_to_drain(store, loaded.pipeline.name, batch)
     with show_progress(cli, counts, budget) as progress:
+        for message in change_messages(cli, loaded, store, batch=batch):
+            progress.display.show_message(message)
         if source is not None:
             into = batch or DEFAULT_BATCH
             submitted = submit_documents(loaded, store, batch=into, documents=source, counts=counts, options=options)
             progress.display.show_message(format_submit_result(submitted))
             if links.message:
                 progress.display.show_message(links.message)
-        counts.recount()
+        if retry:
+            store.declare(loaded.pipeline.shape())  # dead letters at renamed steps get the new names first
+            who, name = current_user(), loaded.pipeline.name
+            redriven = redrive_dead_letters(store, name, batch=batch, who=who, reason="--retry")
+            progress.display.show_message(format_redriven(redriven))
+        show_resumed_work(progress, store)
         report = run_worker(cli, api.drain, loaded, store, progress=progress, budget=budget, options=options)
     summary = RunSummary(
         store,
@@ -123,5 +155,6 @@ def _run(
         report=report,
         stopped_by=budget.reason,
         resume_command=cli.same_command(*command),
+        retry_command=cli.command(*command, "--retry"),
     )
     print_summary_and_exit(cli, summary, progress, submitted)

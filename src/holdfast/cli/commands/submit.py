@@ -13,7 +13,7 @@ from holdfast.cli.observe_options import log_options, open_listeners, split_obse
 from holdfast.cli.options import DEFAULT_BATCH, common_options, deadline_options, file_options
 from holdfast.cli.output import print_json, print_line
 from holdfast.cli.pipeline_loader import load_pipeline
-from holdfast.cli.run_loop import add_resume_hint, call_prepare, format_submit_result
+from holdfast.cli.run_loop import add_resume_hint, call_prepare, change_messages, format_submit_result
 from holdfast.cli.store_access import open_persistent_store
 from holdfast.engine import api
 
@@ -48,6 +48,8 @@ def submit(
     loaded = load_pipeline(pipeline)
     with open_persistent_store(cli) as store, add_resume_hint(cli, "submit", pipeline):
         call_prepare(loaded, store)
+        for message in change_messages(cli, loaded, store):
+            print_line(message, err=True)
         links = LinkRule(follow=follow_symlinks)
         skip = files_to_skip(cli.store_url, loaded)
         source = documents_from_args(documents, skip=skip, links=links, allow_private=allow_private)

@@ -127,6 +127,7 @@ def watch(
             report=report,
             stopped_by=worker_limit.reason,
             resume_command=cli.same_command("watch", *args),
+            withdrawn=counts.withdrawn,
             retry_command=cli.command("ingest", *args, "--retry"),
             empty_hint=NO_DOCUMENTS_HINT,
         )

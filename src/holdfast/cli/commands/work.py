@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from functools import partial
@@ -25,7 +25,13 @@ from holdfast.cli.observe_options import args_for_process, observe_options
 from holdfast.cli.options import batch_option, common_options, worker_options
 from holdfast.cli.output import print_json
 from holdfast.cli.pipeline_loader import LoadedPipeline, load_pipeline
-from holdfast.cli.run_loop import add_resume_hint, print_summary_and_exit, run_worker
+from holdfast.cli.run_loop import (
+    add_resume_hint,
+    change_messages,
+    print_summary_and_exit,
+    run_worker,
+    show_resumed_work,
+)
 from holdfast.cli.scan_options import maintenance_scan, scan_args, scan_options, split_scan_options
 from holdfast.cli.store_access import open_persistent_store, require_batch_to_drain, warn_if_batch_unknown
 from holdfast.cli.ui.progress import Progress, show_progress
@@ -116,10 +122,11 @@ def _load_and_work(
         if batch and not supervised:  # the parent process has checked it
             check_batch = require_batch_to_drain if options["drain"] else warn_if_batch_unknown
             check_batch(store, loaded.pipeline.name, batch)
+        news = [] if supervised else change_messages(cli, loaded, store, batch=batch)
         if processes > 1:
-            _work_in_processes(cli, loaded, store, processes=processes, batch=batch, options=options)
+            _work_in_processes(cli, loaded, store, processes=processes, batch=batch, news=news, options=options)
         else:
-            _work(cli, loaded, store, batch=batch, **options)
+            _work(cli, loaded, store, batch=batch, news=news, **options)
 
 
 @contextmanager
@@ -150,6 +157,7 @@ def _work(
     store: Store,
     *,
     batch: str | None,
+    news: Sequence[str],
     drain: bool,
     budget: timedelta | None,
     **options: Any,
@@ -158,10 +166,10 @@ def _work(
     scan, options = split_scan_options(options)
     limit = Budget(budget)
     counts = ProgressCounts(loaded.pipeline, store, batch=batch, threads=options["threads"])
-    counts.recount()
     verb = api.drain if drain else api.work
     options |= {"batch": batch, "maintenance": maintenance_scan(scan)}
     with show_progress(cli, counts, limit) as progress:
+        _show_news(progress, store, news)
         report = run_worker(cli, verb, loaded, store, progress=progress, budget=limit, options=options)
     summary = RunSummary(
         store,
@@ -178,7 +186,14 @@ def _work(
 
 
 def _work_in_processes(
-    cli: CliContext, loaded: LoadedPipeline, store: Store, *, processes: int, batch: str | None, options: dict[str, Any]
+    cli: CliContext,
+    loaded: LoadedPipeline,
+    store: Store,
+    *,
+    processes: int,
+    batch: str | None,
+    news: Sequence[str],
+    options: dict[str, Any],
 ) -> None:
     """Start worker processes, show the progress of all of them, print the summary and exit."""
     from holdfast.engine.crash_evidence import note_exit_of_child, notes_folder
@@ -192,6 +207,7 @@ def _work_in_processes(
     counts.recount_interval = 1.0  # this process gets no events of the workers
     began = monotonic()
     with show_progress(cli, counts, budget) as progress, stopping_on_signals(budget):
+        _show_news(progress, store, news)
         output = _ProcessOutput(progress, budget)
 
         def start(number: int) -> CommandProcess:
@@ -225,6 +241,12 @@ def _work_in_processes(
         resume_command=cli.same_command("work", loaded.spec, "--processes", str(processes)),
     )
     print_summary_and_exit(cli, summary, progress)
+
+
+def _show_news(progress: Progress, store: Store, news: Sequence[str]) -> None:
+    for message in news:
+        progress.display.show_message(message)
+    show_resumed_work(progress, store)
 
 
 def _process_command(loaded: LoadedPipeline, batch: str | None, options: dict[str, Any], number: int) -> list[str]:

@@ -84,14 +84,13 @@ class ProgressCounts:
         """Read all counts from the store, which include the work of other workers and new documents."""
         began = monotonic()
         batches = [batch for batch in self._store.batches(self.pipeline) if self.batch in (None, batch.name)]
-        self.total = sum(batch.balance.expected for batch in batches)
+        withdrawn = self._count_withdrawn()  # removed documents are not shown
         self.done = sum(batch.balance.done for batch in batches)
         self.dead = sum(batch.balance.dead for batch in batches)
         self.paused = sum(batch.balance.paused for batch in batches)
-        self.cancelled = sum(batch.balance.cancelled for batch in batches)
-        self.withdrawn = self._count_withdrawn()  # removed documents are not shown
-        self.total -= self.withdrawn
-        self.cancelled -= self.withdrawn
+        self.cancelled = sum(batch.balance.cancelled for batch in batches) - withdrawn
+        self.withdrawn = withdrawn
+        self.total = sum(batch.balance.expected for batch in batches) - withdrawn  # last: a display waits for it
         self.at_step = {step: sum(batch.at_step.get(step, 0) for batch in batches) for step in self.steps}
         self._count_held_back()
         self._update_eta()

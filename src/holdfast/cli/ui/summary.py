@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict, replace
 
-from holdfast.cli.context import CliContext
+from holdfast.cli.context import DEFAULT_STORE, CliContext
 from holdfast.cli.exit_codes import BY_SIGNAL, DEAD_LETTERS, OK, SOURCE_UNREACHABLE
 from holdfast.cli.output import print_line
 from holdfast.cli.shown_keys import shown_key
@@ -19,6 +19,8 @@ from holdfast.ops.explain.context import describe_circuit, document_options, ope
 from holdfast.stores.protocol import Store
 
 MAX_DEAD_SHOWN = 5
+MEMORY_STORE = "memory://"
+KEPT_STORE = f"--store {DEFAULT_STORE}"
 
 
 class RunSummary:
@@ -36,6 +38,7 @@ class RunSummary:
         retry_command: str = "",
         empty_hint: str = "submit some with `holdfast run` or `holdfast submit`",
         unreachable: Sequence[str] = (),
+        withdrawn: int = 0,
     ) -> None:
         """Read the counts from the store.
 
@@ -49,9 +52,11 @@ class RunSummary:
             retry_command: The command that tries dead letters again, if there is one.
             empty_hint: What to do if there are no documents.
             unreachable: The sources that could not be reached.
+            withdrawn: How many of the cancelled documents are not shown, because they were removed.
         """
         self.pipeline = pipeline
         self.batch = batch
+        self.is_lost = store.url == MEMORY_STORE
         self.report = replace(report, stopped_by=stopped_by or report.stopped_by)
         self.circuits = open_circuits(store, pipeline)
         self.now = store.now()
@@ -59,6 +64,7 @@ class RunSummary:
         self.retry_command = retry_command
         self.empty_hint = empty_hint
         self.unreachable = unreachable
+        self.withdrawn = withdrawn
         self.balance: Balance = store.balance(pipeline, batch)
         self.dead: list[DocumentStatus] = (
             store.documents(pipeline, batch=batch, state="dead", limit=MAX_DEAD_SHOWN) if self.balance.dead else []
@@ -93,13 +99,15 @@ class RunSummary:
         """Print the summary."""
         if not self.balance.expected:
             where = f"Batch {self.batch} of pipeline" if self.batch else "Pipeline"
-            print_line(f"{where} {self.pipeline} has no documents yet; {self.empty_hint}.")
+            hint = cli.with_program(self.empty_hint)
+            print_line(f"{where} {self.pipeline} has no documents yet; {hint}.")
             self._print_unreachable()
             return
         print_line(self._format_work())
         self._print_dead_letters(cli)
         if self.balance.paused:
-            print_line(f"{format_count(self.balance.paused, 'document')} paused: {self._list_command(cli, 'review')}")
+            paused = f"{format_count(self.balance.paused, 'document')} paused"
+            print_line(f"{paused}." if self.is_lost else f"{paused}: {self._list_command(cli, 'review')}")
         self._print_unreachable()
         for circuit in self.circuits:
             print_line(describe_circuit(circuit, self.now, cli.command), fg="red")
@@ -107,6 +115,8 @@ class RunSummary:
             print_line(f"Warning: {warning}", fg="yellow")
         if self.report.stopped_by:
             self._print_how_to_continue()
+        if self.is_lost and self.balance.done < self.balance.expected:
+            print_line(f"{MEMORY_STORE} is lost now. To keep the work, to look at it and to go on: {KEPT_STORE}")
 
     def _print_unreachable(self) -> None:
         if self.unreachable:
@@ -116,6 +126,8 @@ class RunSummary:
 
     def _format_work(self) -> str:
         report = self.report
+        if not (report.claimed or report.done or report.dead or report.stopped_by):
+            return f"Nothing to do. {self._format_state()}"
         parts = [f"{format_count(report.done, 'document')} done"]
         parts += [f"{format_count(report.items, 'item')} kept"] if report.items else []
         parts += [f"{report.set_aside:,} set aside"] if report.set_aside else []
@@ -129,10 +141,14 @@ class RunSummary:
         return f"{', '.join(parts)} in {format_duration(report.seconds)}{speed}. {self._format_state()}"
 
     def _format_state(self) -> str:
+        cancelled = self.balance.cancelled - self.withdrawn
         done, wanted = self.balance.done, self.balance.expected - self.balance.cancelled
+        if not wanted and cancelled:
+            return "The document is cancelled." if cancelled == 1 else f"All {cancelled:,} are cancelled."
+        others = f" {cancelled:,} more {'is' if cancelled == 1 else 'are'} cancelled." if cancelled else ""
         if done == wanted:
-            return f"All {wanted:,} are done." if wanted > 1 else "All is done."
-        return f"{done:,} of {wanted:,} are done."
+            return (f"All {wanted:,} are done." if wanted > 1 else "All is done.") + others
+        return f"{done:,} of {wanted:,} are done.{others}"
 
     def _print_dead_letters(self, cli: CliContext) -> None:
         if not self.dead:
@@ -141,10 +157,12 @@ class RunSummary:
         print_line(f"{format_count(self.balance.dead, 'dead letter')}{more}:", fg="red")
         for dead in self.dead:
             print_line(f"  {printable(shown_key(dead.key))} at {dead.checkpoint.step}: {one_line(dead.reason, 160)}")
+        if self.is_lost:
+            return
         print_line(f"  why:   {cli.command(*command_args(('show',), self.dead[0].key, options=self.where))}")
         print_line(f"  list:  {self._list_command(cli, 'dead')}")
         if self.retry_command:
-            print_line(f"  retry: {self.retry_command}")
+            print_line(f"  again: {self.retry_command}")
 
     def _list_command(self, cli: CliContext, group: str) -> str:
         batch = ("--batch", self.batch) if self.batch else ()
@@ -158,5 +176,8 @@ class RunSummary:
             print_line(f"{why}.")
             return
         documents = format_count(left, "document")
+        if self.is_lost:
+            print_line(f"{why}; {documents} left.")
+            return
         print_line(f"{why}; everything is saved, {documents} left. Continue with the same command:")
         print_line(f"  {self.resume_command}")

@@ -15,13 +15,20 @@ from holdfast.core.formatting import format_count, format_duration, one_line, pr
 MAX_STEPS_SHOWN = 12
 
 
+class _CursorConsole(Console):
+    """A console that never hides the cursor: a process that is killed could not show it again."""
+
+    def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - as in rich
+        return False
+
+
 class TerminalDisplay:
     """Draw the progress, and redraw it in place."""
 
     interval = 0.25
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False)
+        self._console = _CursorConsole(highlight=False)
         self._live = Live(console=self._console, auto_refresh=False)
         self._live.start()
 

@@ -15,10 +15,10 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.moves import Tx
 from holdfast.core.text_limits import MAX_NAME, shorten, too_long
 from holdfast.engine.settings import WorkerOptions
+from holdfast.ops.redrive import redrive_dead_letters
 from holdfast.pipelines.rag.collections.status import ENDS, count_states
 from holdfast.pipelines.rag.ingest.intake import DEFAULT_SCAN, ScanOptions
 from holdfast.pipelines.rag.ingest.removal import WITHDRAWN
-from holdfast.pipelines.rag.ingest.source_documents import redrive_failed
 from holdfast.pipelines.rag.sql_statements import load_statements
 from holdfast.sources import SourceRefused, find_root, parse_source
 
@@ -104,7 +104,7 @@ def run_job(
     library.submit_changes(source, scan)
     job = _mark_scanned(library, job)
     if known is not None:
-        redrive_failed(library.store, library.collection.name, source=job.source, who=WHO, reason=RETRIED)
+        redrive_dead_letters(library.store, library.collection.name, batch=job.source, who=WHO, reason=RETRIED)
     library.drain(**options)
     return _save_if_completed(library, _count(library, job))
 

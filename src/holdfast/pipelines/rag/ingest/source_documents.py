@@ -1,4 +1,4 @@
-"""The documents of a source in the store: find, rename, retry and remove them, always with their attachments."""
+"""The documents of a source in the store: find, rename and remove them, always with their attachments."""
 
 from __future__ import annotations
 
@@ -47,24 +47,6 @@ def forget_document(store: Store, index: DatabaseIndex, name: DocumentName) -> i
         plan=lambda: last_plan(store, name.collection),
     )
     return documents.remove(name.key, who="forget", code=DOCUMENT_FORGOTTEN)
-
-
-def redrive_failed(store: Store, collection: str, *, source: str | None = None, who: str, reason: str) -> int:
-    """Try the dead letters of a collection again, or those of one source, except accepted ones. Return how many.
-
-    Args:
-        store: The store.
-        collection: The name of the collection.
-        source: Only documents of this source.
-        who: The name for the journal.
-        reason: Why, for people.
-    """
-    which: DocumentFilter = {"batch": source, "state": "dead", "accepted": False}
-    redriven = after = 0
-    while ids := store.select(collection, after=after, **which):
-        after = ids[-1]
-        redriven += len(store.redrive(ids, who=who, reason=reason))
-    return redriven
 
 
 class SourceDocuments:
