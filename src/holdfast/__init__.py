@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from holdfast.ops.set_aside import redrive_items, set_aside_items
     from holdfast.ops.verify import Finding, Verification, verify
     from holdfast.ops.withdraw import withdraw
-    from holdfast.sources.local_file import local_file
+    from holdfast.sources.fetch import local_file
 
 __all__ = [
     "At",
@@ -128,7 +128,7 @@ _LATE = {
     "explain": "holdfast.ops.explain.document",
     "explain_batch": "holdfast.ops.explain.batch",
     "Finding": "holdfast.ops.verify",
-    "local_file": "holdfast.sources.local_file",
+    "local_file": "holdfast.sources.fetch",
     "MaintenanceScan": "holdfast.ops.maintenance_scan",
     "iter_output": "holdfast.ops.output",
     "output": "holdfast.ops.output",

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import holdfast
 from holdfast.core.orphans import GRACE
-from holdfast.ops.orphan_scan import find_orphans, resolve_orphans
+from holdfast.ops.maintenance_scan import find_orphans, resolve_orphans
 from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 from tests.crash.processes import finish, running_program, sorted_rows

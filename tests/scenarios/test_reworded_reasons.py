@@ -24,7 +24,7 @@ PARTS = {
     "operations": (
         "tests/ops/test_verify.py",
         "tests/ops/test_explain.py",
-        "tests/ops/test_orphan_scan.py",
+        "tests/ops/test_maintenance_scan.py",
         "-k",
         MEMORY,
     ),

@@ -1,6 +1,7 @@
-"""A scan: find what nobody takes care of in a pipeline, and end or clean it up if that is asked for.
+"""Find what nobody takes care of in a pipeline, and end, requeue or clean it up if that is asked for.
 
-Workers run it in the background. One of all workers does it, once in each interval.
+`find_orphans` and `resolve_orphans` are for people and for timers that people set up. `MaintenanceScan` is for workers:
+they run it in the background. One of all workers does it, once in each interval.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from msgspec.structs import replace
 from holdfast.core.batches import Reconciliation
 from holdfast.core.errors import CloseRefused
 from holdfast.core.formatting import format_exact_duration
-from holdfast.core.orphans import GRACE
+from holdfast.core.model import DocumentStatus
+from holdfast.core.orphans import GRACE, Orphan, Strategy
 from holdfast.engine.background_task import TaskContext
+from holdfast.engine.crash_evidence import find_deaths
 from holdfast.engine.maintenance import WHO
 from holdfast.observe.events import BatchClosed, BatchExpired, ScanFindings, Scanned
 from holdfast.ops.cleanup import DEFAULT_STALE, Retention, cleanup, is_stale
-from holdfast.ops.orphan_scan import find_orphans
+from holdfast.process_identity import gone_among
+from holdfast.stores.protocol import MAX_PER_TRANSACTION, Store
 
 DEFAULT_EVERY = timedelta(hours=1)
 """How long workers wait between two scans of a pipeline, by default."""
@@ -122,3 +126,26 @@ def _close(context: TaskContext, found: Reconciliation, reason: str) -> bool:
     if done.is_new:
         context.emit(BatchClosed(pipeline.name, found.batch, done.report))
     return done.is_new
+
+
+def find_orphans(store: Store, pipeline: str, *, grace: timedelta = GRACE, batch: str | None = None) -> list[Orphan]:
+    """Find the orphans of a pipeline. Dead workers of this machine are found even before their leases are over."""
+    return store.orphans(pipeline, grace=grace, batch=batch, gone=gone_workers(store))
+
+
+def resolve_orphans(
+    store: Store, orphans: Sequence[Orphan], *, strategy: Strategy, who: str, reason: str
+) -> list[DocumentStatus]:
+    """Take orphans from their workers, in slices. If it is killed, the next scan finds the rest."""
+    resolved: list[DocumentStatus] = []
+    workers = [worker for worker, _, _ in store.workers()]
+    deaths = find_deaths(store, workers, gone=gone_among(workers)).deaths
+    for start in range(0, len(orphans), MAX_PER_TRANSACTION):
+        part = orphans[start : start + MAX_PER_TRANSACTION]
+        resolved += store.resolve_orphans(part, strategy=strategy, who=who, reason=reason, deaths=deaths)
+    return resolved
+
+
+def gone_workers(store: Store) -> list[int]:
+    """Return the ids of the workers of this machine whose processes are certainly dead."""
+    return gone_among(worker for worker, _, _ in store.workers())

@@ -27,7 +27,7 @@ pytest.importorskip("qdrant_client", reason="this needs the extra qdrant")
 import numpy as np
 from qdrant_client import QdrantClient
 
-from holdfast.pipelines.rag.collections.garbage import collect_garbage
+from holdfast.pipelines.rag.collections.deletion import collect_garbage
 from holdfast.pipelines.rag.embed.hashing import HashEmbedder
 from holdfast.pipelines.rag.index.qdrant import QdrantError, QdrantIndex, embedded, server
 from holdfast.pipelines.rag.index.qdrant.embedded import EmbeddedPoints, open_embedded

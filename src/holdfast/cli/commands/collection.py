@@ -14,7 +14,7 @@ from holdfast.cli.output import print_json, print_line, styled
 from holdfast.cli.selection import find_collection, list_collections
 from holdfast.cli.store_access import open_existing_store, open_persistent_store
 from holdfast.core.formatting import format_count, format_table, one_line, printable
-from holdfast.pipelines.rag.collections.garbage import collect_garbage
+from holdfast.pipelines.rag.collections.deletion import collect_garbage
 from holdfast.pipelines.rag.collections.library import Library
 from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings
 from holdfast.pipelines.rag.collections.status import read_counters, read_status

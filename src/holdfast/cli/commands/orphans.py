@@ -29,7 +29,7 @@ from holdfast.core.model import DocumentStatus
 from holdfast.core.orphans import GRACE, STRATEGIES, Orphan, Strategy
 from holdfast.core.suggested_commands import REASON_ARGS, command_args
 from holdfast.observe.events import Listener, Reclaimed
-from holdfast.ops.orphan_scan import find_orphans, resolve_orphans
+from holdfast.ops.maintenance_scan import find_orphans, resolve_orphans
 from holdfast.stores.protocol import Store
 
 MAX_SHOWN = 50

@@ -28,7 +28,7 @@ from holdfast.ops.explain.context import (
     start_advice,
 )
 from holdfast.ops.explain.document import Explanation
-from holdfast.ops.orphan_scan import gone_workers
+from holdfast.ops.maintenance_scan import gone_workers
 from holdfast.stores.protocol import Store
 
 TOLERATED = "unless the pipeline tolerates them (Pipeline(tolerates=), close --tolerate)"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.pipelines.rag.chunk.splitters import Splitting
-    from holdfast.pipelines.rag.collections.garbage import collect_garbage
+    from holdfast.pipelines.rag.collections.deletion import collect_garbage
     from holdfast.pipelines.rag.collections.jobs import IngestResult, find_job, run_job
     from holdfast.pipelines.rag.collections.library import Library
     from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings
@@ -60,7 +60,7 @@ _MODULES = {
     "SearchResult": "search.search",
     "Splitting": "chunk.splitters",
     "Where": "index",
-    "collect_garbage": "collections.garbage",
+    "collect_garbage": "collections.deletion",
     "find_job": "collections.jobs",
     "run_job": "collections.jobs",
 }

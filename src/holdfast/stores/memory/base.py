@@ -21,7 +21,6 @@ from holdfast.core.passwords import hide_password
 from holdfast.core.plan import Shape, new_pins
 from holdfast.core.stream_transactions import counted_by_stream
 from holdfast.core.text_limits import MAX_NAME, MAX_REASON, shorten, shorten_detail
-from holdfast.stores.chained_submit import SubmittingTx, SubmitWithin
 from holdfast.stores.journal_rules import repeated_line
 from holdfast.stores.json_fields import decode_or_text
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, Tables
@@ -37,7 +36,7 @@ from holdfast.stores.sqlite_guard import (
     refuse_inside_transaction,
     require_transaction,
 )
-from holdfast.stores.submission import UnchangedDocuments
+from holdfast.stores.submission import SubmittingTx, SubmitWithin, UnchangedDocuments
 from holdfast.stores.thread_lock import RunningEffect, acquire
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

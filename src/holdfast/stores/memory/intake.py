@@ -24,13 +24,19 @@ from holdfast.core.plan import (
     unknown_step,
 )
 from holdfast.core.reasons import DAMAGED, REORDERED, sentence
-from holdfast.stores.chained_submit import new_submission
 from holdfast.stores.json_fields import decode_or_text
 from holdfast.stores.memory.base import Base, payload_of
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, StepRow
 from holdfast.stores.protocol import RenameEffect
 from holdfast.stores.rename_rules import Renames, rename_detail, with_new_keys
-from holdfast.stores.submission import CheckDone, UnchangedDocuments, classify, refuse_bad_batch, refuse_if_sealed
+from holdfast.stores.submission import (
+    CheckDone,
+    UnchangedDocuments,
+    classify,
+    new_submission,
+    refuse_bad_batch,
+    refuse_if_sealed,
+)
 
 
 class Intake(Base):

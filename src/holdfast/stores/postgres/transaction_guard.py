@@ -29,10 +29,10 @@ from psycopg.pq import TransactionStatus
 
 from holdfast.core.errors import BodyError, StoreError, TransactionEnded
 from holdfast.core.moves import refuse_to_end, transaction_ended
-from holdfast.stores.chained_submit import SubmittingTx, SubmitWithin
 from holdfast.stores.postgres.connection_watchdog import WatchedConnection
 from holdfast.stores.postgres.error_mapping import ConnectionLost, own_errors
 from holdfast.stores.postgres.placeholders import translate
+from holdfast.stores.submission import SubmittingTx, SubmitWithin
 
 CURSOR = f"hf_{token_hex(8)}"
 

@@ -13,29 +13,26 @@ from holdfast.core.reasons import ITEMS_REDRIVEN, ON_HOLD, REJECTED
 from holdfast.stores.item_redrive import REDRIVABLE, ItemRedrive
 from holdfast.stores.json_fields import numbers_or_none
 from holdfast.stores.protocol import RewindThen, UndoRows
-from holdfast.stores.rewind_rules import Rewind
+from holdfast.stores.rewind_rules import Rewind, is_withdrawable, rows_that_stay, written_rows
 from holdfast.stores.sql.base import Base
 from holdfast.stores.sql.decision_rules import (
     DecisionRow,
+    ReopenedDocument,
     RewindGroup,
     decision_detail,
     ids_of,
     passed_gates,
+    reopened_documents,
+    reopened_rows,
     rewind_groups,
     rewound_extents,
     rewound_places,
+    staying_items,
     steps_after_gates,
 )
 from holdfast.stores.sql.dialect import Rows, stored_name, stored_reason
-from holdfast.stores.sql.item_redrive_rows import (
-    ReopenedDocument,
-    reopened_documents,
-    reopened_rows,
-    staying_items,
-)
 from holdfast.stores.sql.row_codec import orders_of, shapes_of
 from holdfast.stores.sql.session import Session
-from holdfast.stores.withdrawal_rules import is_withdrawable, rows_that_stay, written_rows
 
 Choose = Callable[[Session], list[int]]
 """Locks documents, and returns the ids of those that a decision changes."""

@@ -21,14 +21,20 @@ from holdfast.core.plan import (
     unknown_step,
 )
 from holdfast.core.reasons import DAMAGED, REORDERED, sentence
-from holdfast.stores.chained_submit import new_submission
 from holdfast.stores.protocol import RenameEffect
 from holdfast.stores.rename_rules import Parts, Renames, keys_to_free, names_all, rename_detail, with_new_keys
 from holdfast.stores.sql.base import Base, document_rows, insert_documents, open_batch, write_journal
 from holdfast.stores.sql.dialect import MICROSECOND, Rows
 from holdfast.stores.sql.row_codec import removed_steps
 from holdfast.stores.sql.session import Row, Session
-from holdfast.stores.submission import CheckDone, UnchangedDocuments, classify, refuse_bad_batch, refuse_if_sealed
+from holdfast.stores.submission import (
+    CheckDone,
+    UnchangedDocuments,
+    classify,
+    new_submission,
+    refuse_bad_batch,
+    refuse_if_sealed,
+)
 
 
 class Intake(Base):

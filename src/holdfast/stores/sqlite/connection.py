@@ -17,7 +17,6 @@ from holdfast.core.errors import StoreError, StoreFull, StoreGone, StoreReadOnly
 from holdfast.core.moves import refuse_to_end
 from holdfast.core.passwords import hide_password
 from holdfast.core.private_files import create_private
-from holdfast.stores.chained_submit import SubmittingTx, SubmitWithin
 from holdfast.stores.sqlite.database_files import LogFiles, file_identity
 from holdfast.stores.sqlite.writer_lock import WriterLock
 from holdfast.stores.sqlite_guard import (
@@ -30,6 +29,7 @@ from holdfast.stores.sqlite_guard import (
     refuse_inside_transaction,
     require_transaction,
 )
+from holdfast.stores.submission import SubmittingTx, SubmitWithin
 from holdfast.stores.thread_lock import RunningEffect
 
 PATIENCE = 60.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.sources.local_file import PATH_MAP, mapped_path
+from holdfast.sources.fetch import PATH_MAP, mapped_path
 from holdfast.testing import document
 from tests.support.services.web_server import CONTENT, Handler, Server, running_server
 

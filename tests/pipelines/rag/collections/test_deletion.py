@@ -11,7 +11,7 @@ import holdfast
 from holdfast.core.pipeline import Pipeline
 from holdfast.ops.cleanup import cleanup
 from holdfast.ops.close_batch import close
-from holdfast.pipelines.rag.collections.garbage import GarbageReport, collect_garbage
+from holdfast.pipelines.rag.collections.deletion import GarbageReport, collect_garbage
 from holdfast.pipelines.rag.index import DocumentName, IndexEntry
 from holdfast.pipelines.rag.values import Chunk, DocumentInfo
 from holdfast.stores.protocol import Store
@@ -47,7 +47,7 @@ def test_nothing_is_deleted_if_all_is_needed(opened: Open, store: Store, folder:
 def test_unused_vectors_are_deleted_and_the_others_stay(
     opened: Open, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.pipelines.rag.collections.garbage.SLICE", 2)
+    monkeypatch.setattr("holdfast.pipelines.rag.collections.deletion.SLICE", 2)
     library = opened(store, "store")
     for number in range(5):
         (folder / f"{number}.txt").write_text(f"Entry {number} of the log, of wind and of waves.")
