@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from holdfast.ops.explain.batch import explain_batch
     from holdfast.ops.explain.document import Explanation, explain
     from holdfast.ops.maintenance_scan import MaintenanceScan
-    from holdfast.ops.output import iter_output, output
     from holdfast.ops.set_aside import redrive_items, set_aside_items
+    from holdfast.ops.step_output import iter_output, output
     from holdfast.ops.verify import Finding, Verification, verify
     from holdfast.ops.withdraw import withdraw
     from holdfast.sources.fetch import local_file
@@ -130,8 +130,8 @@ _LATE = {
     "Finding": "holdfast.ops.verify",
     "local_file": "holdfast.sources.fetch",
     "MaintenanceScan": "holdfast.ops.maintenance_scan",
-    "iter_output": "holdfast.ops.output",
-    "output": "holdfast.ops.output",
+    "iter_output": "holdfast.ops.step_output",
+    "output": "holdfast.ops.step_output",
     "redrive_items": "holdfast.ops.set_aside",
     "set_aside_items": "holdfast.ops.set_aside",
     "Verification": "holdfast.ops.verify",

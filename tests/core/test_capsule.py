@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.core import capsule
-from holdfast.core.capsule import Capsule, PackedDocument, PackedItem, packed_item, read, written
+from holdfast.core.capsule import Capsule, PackedDocument, PackedItem, packed_item, read_capsule, written
 from holdfast.core.errors import CapsuleError, HoldfastError
 from holdfast.core.plan import Shape, StepShape
 
@@ -61,7 +61,7 @@ def edited(edit: Callable[[Any], object]) -> bytes:
 
 def test_what_is_written_is_read_again_exactly() -> None:
     kept = [("extract", 0, '{"page": 1.50}'), ("extract", 1, b"\x00\xff"), ("judge", -1, '"é"')]
-    again = read(bytes_of(*(packed_item(*item) for item in kept)))
+    again = read_capsule(bytes_of(*(packed_item(*item) for item in kept)))
     assert [(item.step, item.position, item.kept) for item in again.items] == kept
     assert again.document == head().document
     assert again.generation_of("extract") == 1
@@ -91,7 +91,7 @@ def test_a_capsule_is_plain_json() -> None:
 )
 def test_what_is_no_capsule_is_refused(data: bytes) -> None:
     with pytest.raises(CapsuleError, match="this is not a valid capsule"):
-        read(data)
+        read_capsule(data)
 
 
 def _set(*path: str | int, to: Any) -> Callable[[Any], None]:
@@ -134,23 +134,23 @@ def _set(*path: str | int, to: Any) -> Callable[[Any], None]:
 )
 def test_a_capsule_that_contradicts_itself_is_refused(edit: Callable[[Any], object], why: str) -> None:
     with pytest.raises(CapsuleError, match=why):
-        read(edited(edit))
+        read_capsule(edited(edit))
 
 
 def test_the_sound_one_that_those_were_made_from_is_read() -> None:
-    assert read(edited(lambda plain: None)).document.key == "a.pdf"
+    assert read_capsule(edited(lambda plain: None)).document.key == "a.pdf"
 
 
 def test_another_format_is_told_by_its_number() -> None:
     with pytest.raises(CapsuleError, match="has format 2, but this holdfast reads format 1"):
-        read(edited(_set("format", to=2)))
+        read_capsule(edited(_set("format", to=2)))
 
 
 def test_a_capsule_that_is_too_big_is_neither_written_nor_read(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = bytes_of(packed_item("extract", 0, '"' + "x" * 5000 + '"'))
     monkeypatch.setattr(capsule, "LARGEST", 4000)
     with pytest.raises(CapsuleError, match="larger than"):
-        read(whole)
+        read_capsule(whole)
     with pytest.raises(CapsuleError, match="is too large for a capsule"):
         bytes_of(packed_item("extract", 0, '"' + "x" * 5000 + '"'))
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.core.capsule import Capsule, read
+from holdfast.core.capsule import Capsule, read_capsule
 from holdfast.ops.capsule_export import pack
 from holdfast.stores.protocol import Store
 from holdfast.stores.sqlite import SqliteStore
@@ -86,7 +86,7 @@ def run_program(url: str, folder: Path) -> int:
 def packed(store: Store) -> Capsule:
     file = io.BytesIO()
     pack(store, store.document("p", "b", "a").id, file)
-    return read(file.getvalue())
+    return read_capsule(file.getvalue())
 
 
 def final_state(store: Store) -> tuple[Any, ...]:
@@ -145,12 +145,12 @@ def test_a_capsule_of_a_loaded_document_is_the_same_capsule(url: str, tmp_path: 
 
 LOADING = """
 import os, signal, sys
-from holdfast.core.capsule import read
+from holdfast.core.capsule import read_capsule
 from holdfast.stores.sqlite import SqliteStore, capsule_import
 
 store = SqliteStore(sys.argv[1])
 capsule_import.write_journal = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
-store.load(read(open(sys.argv[2], "rb").read()), who="ann")
+store.load(read_capsule(open(sys.argv[2], "rb").read()), who="ann")
 """
 
 
@@ -164,7 +164,7 @@ def test_a_load_that_is_killed_leaves_an_empty_store(tmp_path: Path) -> None:
     assert killed.returncode == -signal.SIGKILL
     store = SqliteStore(elsewhere)
     assert store.pipelines() == []
-    store.load(read(file.read_bytes()), who="ann")
+    store.load(read_capsule(file.read_bytes()), who="ann")
     assert store.balance("p", "b").waiting == 1
     store.close()
 

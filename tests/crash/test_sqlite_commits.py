@@ -15,7 +15,7 @@ from holdfast.stores.sqlite.connection import Connections
 from holdfast.testing.crash.child_process import run_in_child
 from holdfast.testing.crash.databases import SqliteFiles
 from holdfast.testing.crash.runs import with_fixed_commits
-from holdfast.testing.crash.snapshot import Snapshot, differences, take_snapshot
+from holdfast.testing.crash.snapshot import Snapshot, compare_snapshots, take_snapshot
 from tests.simulation.mutants import MUTANTS, applied
 
 HELLO, *_ = three_shapes.documents()
@@ -79,7 +79,7 @@ def kill_everywhere(commits, folder):
             was_killed = run(commits, url, folder).killed
             setattr(commits, side, None)
             killed += was_killed
-            found += differences(expected, run_to_the_end(commits, url, folder)[1])
+            found += compare_snapshots(expected, run_to_the_end(commits, url, folder)[1])
     return killed, found
 
 

@@ -20,7 +20,7 @@ from tempfile import gettempdir
 from typing import Any
 
 import holdfast
-from holdfast.core.capsule import read
+from holdfast.core.capsule import read_capsule
 from holdfast.core.errors import HoldfastError
 from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
@@ -131,7 +131,7 @@ def _attempt(data: bytes, database: Path, hook: Hook) -> dict[str, Any]:
 
 def _read(data: bytes, database: Path) -> str:
     try:
-        capsule = read(data)
+        capsule = read_capsule(data)
     except HoldfastError as error:
         return f"refused: {error}"[:200]
     with closing(open_store(f"sqlite:///{database}")) as store:

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import holdfast
-from holdfast.core.capsule import read
+from holdfast.core.capsule import read_capsule
 from holdfast.core.errors import CapsuleError
 from holdfast.ops.capsule_export import file_name, pack
 from holdfast.stores import open_store
@@ -64,7 +64,7 @@ def _pack(store: Store, harness: PipelineHarness) -> bytes:
 
 def test_a_document_that_moves_while_it_is_packed_is_packed_again(moving: Callable[[int], PipelineHarness]) -> None:
     harness = moving(2)
-    capsule = read(_pack(harness.store, harness))
+    capsule = read_capsule(_pack(harness.store, harness))
     assert (capsule.document.generation, capsule.document.priority) == (2, 7)
     assert [line.verb for line in capsule.journal] == ["prioritise", "rewind", "rewind"]
 
@@ -93,7 +93,7 @@ def test_a_document_in_any_state_goes_into_a_capsule_and_out_again(
         file = io.BytesIO()
         pack(harness.store, here.id, file)
         other = SqliteStore(f"sqlite:///{tmp_path}/{key}.db")
-        there = other.documents_by_id([other.load(read(file.getvalue()), who="bob")])[0]
+        there = other.documents_by_id([other.load(read_capsule(file.getvalue()), who="bob")])[0]
         for field in ("state", "key", "batch", "payload", "fingerprint", "checkpoint", "reason", "due_at", "moved_at"):
             assert getattr(there, field) == getattr(here, field), field
         assert [*other.items(there.id)] == [*harness.store.items(here.id)]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.core.capsule import read
+from holdfast.core.capsule import read_capsule
 from holdfast.core.errors import CapsuleError
 from holdfast.core.integrity import KeptState, checkpoint_damage, cursor_damage
 from holdfast.core.model import Checkpoint, Claim
@@ -228,4 +228,4 @@ def test_a_damaged_document_can_be_read_and_packed_if_the_capsule_can_be_loaded(
             pack(store, status.id, capsule)
     else:
         pack(store, status.id, capsule)
-        assert read(capsule.getvalue()).document.key == "a"
+        assert read_capsule(capsule.getvalue()).document.key == "a"

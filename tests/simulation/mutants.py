@@ -1213,7 +1213,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "in PostgreSQL: a session that an effect has changed is used again",
-        (Change("stores.postgres.connection:Connections.replace_changed_session", "not self._is_clean(db)", "False"),),
+        (Change("stores.postgres.connection:Connections._close_changed_session", "self._is_clean(link.db)", "True"),),
         "postgres",
         f"{SESSIONS}::{LEFT_BEHIND}[a search path]",
     ),
@@ -1228,8 +1228,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Change(
                 "stores.postgres.connection:Connections.replace_changed_session",
-                " or reported(db)",
-                " and reported(db)",
+                " or reported(link.db)",
+                " and reported(link.db)",
             ),
             Change("stores.postgres.connection:Connections.again", "if self._close_changed_session():", "if False:"),
         ),

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutants import FIRST_SEEDS, MAX_SCHEDULES, MUTANTS, Mutant, find
+from tests.simulation.mutants import FIRST_SEEDS, MAX_SCHEDULES, MUTANTS, Mutant, applied, find
 
 
 def test_there_are_many_different_mutants() -> None:
     assert len({mutant.mistake for mutant in MUTANTS}) == len(MUTANTS) >= 20
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)
+def test_the_text_that_a_mutant_changes_is_in_the_source(mutant: Mutant) -> None:
+    with applied(mutant):
+        pass
 
 
 IN_PROCESSES = [mutant for mutant in MUTANTS if "::" in mutant.test]

@@ -182,7 +182,7 @@ def _pieces(head: Capsule, items: Iterable[PackedItem]) -> Iterator[bytes]:
     yield b"]}\n"
 
 
-def read(data: bytes) -> Capsule:
+def read_capsule(data: bytes) -> Capsule:
     """Decode a capsule. Raise CapsuleError, with the reason, if it is not valid."""
     if len(data) > LARGEST:
         raise CapsuleError(f"this is not a capsule: it is larger than {_mib(LARGEST)}")
@@ -198,7 +198,7 @@ def read(data: bytes) -> Capsule:
 def refuse_damaged(head: Capsule) -> None:
     """Raise CapsuleError if no store could load this capsule: the document can be repaired only where it is."""
     try:
-        read(b"".join(written(head, ())))
+        read_capsule(b"".join(written(head, ())))
     except CapsuleError as error:
         key = quote(head.document.key)
         raise CapsuleError(

@@ -80,19 +80,19 @@ def decide_outcome(step: AnyStep, error: BaseException, tried: Tried) -> Release
     try:
         return _decide(step, readable(error), tried)
     except BaseException as problem:  # noqa: BLE001 - user code: properties of its error may raise anything
-        return _decide(step, unreadable(error, problem), tried)
+        return _decide(step, unreadable_error(error, problem), tried)
 
 
 def _decide(step: AnyStep, error: BaseException, tried: Tried) -> Release:
     retry, claim, who = step.options.retry, tried.claim, tried.who
     attempts, crashes = tried.attempts, tried.crashes
     if isinstance(error, RetryLater):
-        return _put_off(step, tried, clean(str(error)), None if error.after is None else wait_of(error.after))
+        return _put_off(step, tried, storable_text(str(error)), None if error.after is None else wait_of(error.after))
     if isinstance(error, Pause):
-        reason, until = clean(str(error)), None if error.until is None else moment_of(error.until)
+        reason, until = storable_text(str(error)), None if error.until is None else moment_of(error.until)
         return Release(claim, who, "paused", "pause", until=until, costs="nothing", reason=reason, code=QUESTION)
     if isinstance(error, StoreError):  # a fault of the database costs the document nothing
-        return _put_off(step, tried, clean(str(error)), None)
+        return _put_off(step, tried, storable_text(str(error)), None)
     if isinstance(error, BodyLost):
         return _after_loss(step, error, tried)
     crashed = isinstance(error, BodyCrashed)
@@ -215,7 +215,7 @@ def _is_further(cursor: Any, before: Any) -> bool:
 
 def failure_of(error: BaseException, retry: Retry = DEFAULT) -> Failure:
     """Return an error as a value that a store can keep. `retry` says which errors can go away by themselves."""
-    kind = clean(type(error).__name__)
+    kind = storable_text(type(error).__name__)
     try:
         category = error_category(error) or ""
         recoverable = retry.is_recoverable(error)
@@ -223,7 +223,7 @@ def failure_of(error: BaseException, retry: Retry = DEFAULT) -> Failure:
         if isinstance(remote, Failure):
             return replace(remote, recoverable=remote.recoverable if recoverable is None else recoverable)
         trace = "" if isinstance(error, BodyError) else _trace(error)
-        return Failure(kind, clean(str(error)), clean(trace), recoverable, category)
+        return Failure(kind, storable_text(str(error)), storable_text(trace), recoverable, category)
     except BaseException:  # noqa: BLE001 - user code: an error that cannot be formatted is one error of this document
         return Failure(kind, "its message cannot be read")
 
@@ -242,18 +242,18 @@ def readable(error: BaseException) -> BaseException:
         if cls is BaseException:
             break
         if "__class__" in vars(cls) or "__getattribute__" in vars(cls):
-            return unreadable(error, TypeError("its class overrides __class__ or __getattribute__"))
+            return unreadable_error(error, TypeError("its class overrides __class__ or __getattribute__"))
     return error
 
 
-def unreadable(error: BaseException, problem: BaseException) -> UnreadableError:
+def unreadable_error(error: BaseException, problem: BaseException) -> UnreadableError:
     """Return the error that stands for one that cannot be used because of a problem."""
     stand_in = UnreadableError()
     message = f"this error cannot be used: {failure_of(problem)}"
-    stand_in.remote_failure = Failure(clean(type(error).__name__), message)  # type: ignore[attr-defined]
+    stand_in.remote_failure = Failure(storable_text(type(error).__name__), message)  # type: ignore[attr-defined]
     return stand_in
 
 
-def clean(text: str) -> str:
+def storable_text(text: str) -> str:
     """Replace what no store can keep. Errors may contain the names of files that are not UTF-8."""
     return text.encode(errors="replace").decode()

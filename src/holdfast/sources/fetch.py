@@ -68,7 +68,7 @@ class Deadline:
             raise Unreachable(f"{url} was not there after {self.limits.time}")
 
 
-def too_large(url: str, limits: FetchLimits) -> Reject:
+def too_large_error(url: str, limits: FetchLimits) -> Reject:
     """Return the error for a file that is larger than allowed."""
     return Reject(f"{url} is larger than {limits.size:,} bytes, more than is fetched; fetch it by hand if you want it")
 

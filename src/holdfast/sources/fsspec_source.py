@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, BinaryIO
 
 from holdfast.core.errors import HoldfastError, Reject, Signal
-from holdfast.sources.fetch import DEFAULT_LIMITS, Deadline, FetchLimits, too_large
+from holdfast.sources.fetch import DEFAULT_LIMITS, Deadline, FetchLimits, too_large_error
 from holdfast.sources.ignore_rules import IgnoreRules, compile_glob
 from holdfast.sources.source import Source, SourceFile, SourceRefused, Unreachable, causes, clamp_mtime
 from holdfast.sources.ssrf_guard import (
@@ -61,12 +61,12 @@ def fetch_object(
             system = _filesystem(url, allow_private=allow_private, limits=limits)
             with system.open(system._strip_protocol(url), "rb", block_size=SLICE) as content:
                 if (content.size or 0) > limits.size:
-                    raise too_large(url, limits)
+                    raise too_large_error(url, limits)
                 while piece := content.read(SLICE):
                     into.write(piece)
                     deadline.check(url)
                     if into.tell() > limits.size:
-                        raise too_large(url, limits)
+                        raise too_large_error(url, limits)
     except SourceRefused as error:
         raise Reject(str(error)) from error
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from holdfast.core.errors import Reject, RetryLater
 from holdfast.core.retry import retry_after_header
-from holdfast.sources.fetch import DEFAULT_LIMITS, Deadline, FetchLimits, too_large
+from holdfast.sources.fetch import DEFAULT_LIMITS, Deadline, FetchLimits, too_large_error
 from holdfast.sources.source import SourceFile, SourceRefused, Unreachable, causes, clamp_mtime
 
 if TYPE_CHECKING:
@@ -88,13 +88,13 @@ class _Download:
         with _request(self.client, "GET", self.url, limits=self.deadline.limits, headers=headers) as response:
             _seek(_checked(response), self.into)
             if int(_length(response) or 0) > self.deadline.limits.size:
-                raise too_large(self.url, self.deadline.limits)
+                raise too_large_error(self.url, self.deadline.limits)
             self.version = _version(response)
             for piece in response.iter_bytes():
                 self.into.write(piece)
                 self.deadline.check(self.url)
                 if self.into.tell() > self.deadline.limits.size:
-                    raise too_large(self.url, self.deadline.limits)
+                    raise too_large_error(self.url, self.deadline.limits)
 
 
 def _seek(response: httpx2.Response, into: BinaryIO) -> None:

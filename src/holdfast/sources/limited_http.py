@@ -39,7 +39,7 @@ def is_compressed(headers: Mapping[str, str]) -> bool:
     return headers.get("content-encoding", "identity").lower() != "identity"
 
 
-def too_large(size: int) -> str:
+def too_large_message(size: int) -> str:
     """Return the message for a response that is too large."""
     return f"the response has more than {size:,} bytes"
 
@@ -101,7 +101,7 @@ class _Transport:
             for piece in pieces:
                 received += len(piece)
                 if received > self._limits.size:
-                    raise self._httpx.ReadError(too_large(self._limits.size))
+                    raise self._httpx.ReadError(too_large_message(self._limits.size))
                 yield piece
 
     @contextmanager

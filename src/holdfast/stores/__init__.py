@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from holdfast.core.errors import StoreError
 from holdfast.stores.protocol import Clock, Store
-from holdfast.stores.registry import canonical_url, find_store_type, scheme_of, store_type
+from holdfast.stores.registry import find_store_type, scheme_of, store_type, without_driver
 
 SUFFIXES = ("", "-wal", "-shm", "-journal", "-queue", "-lock")
 
@@ -30,12 +30,12 @@ def open_store(url: str, *, clock: Clock | None = None) -> Store:
     Raises:
         StoreError: No store has this scheme, or the store cannot be opened. Its subclasses say why.
     """
-    return store_type(url)(canonical_url(url), clock=clock)
+    return store_type(url)(without_driver(url), clock=clock)
 
 
 def database_file(url: str) -> Path | None:
     """Return the file of a SQLite store; None for other stores."""
-    scheme, _, rest = canonical_url(url).partition(":///")
+    scheme, _, rest = without_driver(url).partition(":///")
     return Path(unquote(rest.partition("?")[0])) if scheme == "sqlite" and rest else None
 
 
@@ -51,7 +51,7 @@ def is_fresh(url: str) -> bool:
     Stores without a schema are never fresh.
     """
     kind: Any = find_store_type(url)
-    return bool(kind.is_fresh(canonical_url(url))) if hasattr(kind, "is_fresh") else False
+    return bool(kind.is_fresh(without_driver(url))) if hasattr(kind, "is_fresh") else False
 
 
 def migrate_store(url: str) -> list[int]:
@@ -74,5 +74,5 @@ def migrate_store(url: str) -> list[int]:
             f"a store with the scheme {scheme_of(url)!r} has no schema to migrate; sqlite:///path.db and "
             "postgresql://user@host/name have one"
         )
-    numbers: list[int] = kind.migrate_url(canonical_url(url))
+    numbers: list[int] = kind.migrate_url(without_driver(url))
     return numbers

@@ -73,7 +73,7 @@ def store_type(url: str) -> StoreType:
 
 def find_store_type(url: str) -> StoreType | None:
     """Return the class of the store that a URL names, or None if no store has its scheme."""
-    scheme = canonical_url(url).partition(":")[0]
+    scheme = without_driver(url).partition(":")[0]
     if scheme in BUILT_IN:
         return _built_in(scheme)
     for point in _entry_points():
@@ -82,7 +82,7 @@ def find_store_type(url: str) -> StoreType | None:
     return None
 
 
-def canonical_url(url: str) -> str:
+def without_driver(url: str) -> str:
     """Return a URL without the driver that a URL of SQLAlchemy names: holdfast has one driver for each database."""
     return _WITH_DRIVER.sub(r"\1:", url)
 

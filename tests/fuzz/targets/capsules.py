@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.core.capsule import read
+from holdfast.core.capsule import read_capsule
 from holdfast.ops.capsule_export import file_name, pack
 from holdfast.pipelines import rag
 from holdfast.stores import open_store
@@ -57,7 +57,7 @@ def genuine_of_document_search() -> bytes:
 
 @takes_bytes([genuine(), b'{"format": 2}', b"{}", b"[" * 2000, b"\x80\x04\x95pickle."], A_CAPSULE, sealed=True)
 def reading(data: bytes) -> None:
-    capsule = read(data)
+    capsule = read_capsule(data)
     assert "/" not in file_name(capsule.document.key)
     for step in capsule.steps:
         capsule.items_of(step)
@@ -80,7 +80,7 @@ def loading(changes: list[Any]) -> None:
         data = msgspec.json.encode(changed)
     except (ValueError, RecursionError, UnicodeEncodeError):
         return
-    capsule = read(data)
+    capsule = read_capsule(data)
     store = _fresh(scratch_folder() / "loaded.db")
     with closing(store):
         assert isinstance(store, SqliteStore)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 
-from holdfast.pipelines.rag.index.postgres.globs import as_regex as globs_as_regex
+from holdfast.pipelines.rag.index.postgres.globs import glob_to_regex
 from holdfast.sources.fetch import _file_name
 from holdfast.sources.ignore_rules import IgnoreRules, compile_glob
 from holdfast.sources.source import is_url, parse_source
@@ -62,7 +62,7 @@ def keys(given: tuple[str, str]) -> None:
 )
 def globs(given: tuple[str, str]) -> None:
     pattern, key = given
-    regex = globs_as_regex(pattern)
+    regex = glob_to_regex(pattern)
     if not _is_plain(pattern):
         return
     ((glob,),) = _db().execute("select ? glob ?", (key, pattern))

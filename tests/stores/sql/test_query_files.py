@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.sql.query_files import SHARED, load, load_translated, to_postgres, to_sqlite
+from holdfast.stores.sql.query_files import SHARED, load_queries, load_translated, to_postgres, to_sqlite
 
 OWN = {name: SHARED.parent.parent / name / "queries" for name in ("sqlite", "postgres")}
 
@@ -59,29 +59,29 @@ def test_a_statement_of_one_store_replaces_the_shared_one(tmp_path: Path) -> Non
     (tmp_path / "work" / "heartbeat.sql").write_text("select :mine")
     statements = load_translated(tmp_path, to_postgres)
     assert statements["heartbeat"] == "select %(mine)s"
-    assert statements.keys() == load(SHARED).keys()
+    assert statements.keys() == load_queries(SHARED).keys()
 
 
 @pytest.mark.parametrize("folder", [SHARED, *OWN.values()], ids=["shared", *OWN])
 def test_every_statement_begins_with_its_intent(folder: Path) -> None:
-    assert [name for name, text in load(folder).items() if not text.startswith("-- ")] == []
+    assert [name for name, text in load_queries(folder).items() if not text.startswith("-- ")] == []
 
 
 def test_no_statement_is_the_same_in_both_stores() -> None:
-    sqlite, postgres = (load(folder) for folder in OWN.values())
+    sqlite, postgres = (load_queries(folder) for folder in OWN.values())
     assert [name for name in sqlite.keys() & postgres.keys() if sqlite[name] == postgres[name]] == []
 
 
 def test_every_statement_is_used() -> None:
     sources = "".join(path.read_text() for path in SHARED.parent.parent.rglob("*.py"))
-    names = {name for folder in (SHARED, *OWN.values()) for name in load(folder)}
+    names = {name for folder in (SHARED, *OWN.values()) for name in load_queries(folder)}
     assert sorted(name for name in names if f'"{name}"' not in sources) == []
 
 
 @pytest.mark.parametrize("store", OWN)
 def test_each_statement_that_puts_a_document_off_says_since_when_it_waits(store: str) -> None:
     """Otherwise the wait would be put right wrongly, or never, after a clock was set back."""
-    statements = load(SHARED) | load(OWN[store])
+    statements = load_queries(SHARED) | load_queries(OWN[store])
     putting_off = {
         name
         for name, text in statements.items()

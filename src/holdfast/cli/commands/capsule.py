@@ -17,7 +17,7 @@ from holdfast.cli.output import print_json, print_line
 from holdfast.cli.selection import find_document
 from holdfast.cli.shown_keys import shown_key
 from holdfast.cli.store_access import open_existing_store, open_persistent_store
-from holdfast.core.capsule import LARGEST, Capsule, read
+from holdfast.core.capsule import LARGEST, Capsule, read_capsule
 from holdfast.core.errors import CapsuleError
 from holdfast.core.formatting import format_count, printable
 from holdfast.core.suggested_commands import command_args, format_command
@@ -130,9 +130,9 @@ def load(cli: CliContext, *, file: Path, redrive: bool, who: str, reason: str) -
 
 def _read(file: Path) -> Capsule:
     if str(file) == "-":
-        return read(sys.stdin.buffer.read(LARGEST + 1))
+        return read_capsule(sys.stdin.buffer.read(LARGEST + 1))
     with file.open("rb") as content:
-        return read(content.read(LARGEST + 1))
+        return read_capsule(content.read(LARGEST + 1))
 
 
 def _as_json(cli: CliContext, loaded: Capsule, state: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from holdfast.core.errors import Pause, RetryLater
 from holdfast.core.model import Failure
 from holdfast.core.retry import retry_after
 from holdfast.core.waits import LONGEST, moment_of, wait_of
-from holdfast.engine.failure_policy import failure_of, readable, says_outage, unreadable
+from holdfast.engine.failure_policy import failure_of, readable, says_outage, unreadable_error
 
 
 class BodyFailed(Exception):
@@ -44,7 +44,7 @@ def encode_error(error: BaseException) -> RemoteError:
     try:
         return _encode(readable(error))
     except BaseException as problem:  # noqa: BLE001 - user code: properties of its error may raise anything
-        return _encode(unreadable(error, problem))
+        return _encode(unreadable_error(error, problem))
 
 
 def _encode(error: BaseException) -> RemoteError:

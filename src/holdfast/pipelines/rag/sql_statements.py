@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from holdfast.core.codec import encode_json
 from holdfast.core.moves import Tx
-from holdfast.stores.sql.query_files import Query, load, to_postgres, to_sqlite
+from holdfast.stores.sql.query_files import Query, load_queries, to_postgres, to_sqlite
 
 INDEX = Path(__file__).parent / "index"
 DIALECT_FOLDERS = {"sqlite": INDEX / "sqlite" / "queries", "postgresql": INDEX / "postgres" / "queries"}
@@ -24,7 +24,7 @@ class Statements:
     """The SQL files of one folder, for both databases. `run` takes the name of a file without its suffix."""
 
     def __init__(self, folder: Path) -> None:
-        files = load(folder)
+        files = load_queries(folder)
         self._texts = {
             dialect: {name: translate(text, dialect) for name, text in files.items()}
             for dialect in ("sqlite", "postgresql")
@@ -60,7 +60,7 @@ def translate(statement: str, dialect: str) -> str:
 @cache
 def index_statements(dialect: Literal["sqlite", "postgresql"]) -> dict[str, Query]:
     """Return the statements of the index for one database, in the form that its driver takes."""
-    texts = load(INDEX / "queries") | load(DIALECT_FOLDERS[dialect])
+    texts = load_queries(INDEX / "queries") | load_queries(DIALECT_FOLDERS[dialect])
     return {name: Query(translate(text, dialect)) for name, text in texts.items()}
 
 

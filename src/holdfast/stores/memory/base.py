@@ -372,7 +372,7 @@ def place_of(row: DocumentRow) -> Place:
     return Place(row.step_id, row.plan_id, row.generation, row.reuses, row.cleaned_at is not None, row.extents)
 
 
-def by_id(row: object) -> int:
+def row_id(row: object) -> int:
     """Return the id of a row, to sort by."""
     number: int = row.id  # type: ignore[attr-defined]
     return number

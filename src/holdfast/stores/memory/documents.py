@@ -21,7 +21,7 @@ from holdfast.core.model import (
 from holdfast.core.reasons import ON_HOLD
 from holdfast.core.retry import count_retries
 from holdfast.stores.document_filter import as_regex, filter_values, item_filter
-from holdfast.stores.memory.base import Base, by_id
+from holdfast.stores.memory.base import Base, row_id
 from holdfast.stores.memory.tables import DocumentRow
 from holdfast.stores.protocol import MAX_PER_TRANSACTION, DocumentFilter, ItemFilter, ItemPlace
 
@@ -81,7 +81,7 @@ class DocumentReads(Base):
 
     def find(self, key: str) -> list[DocumentStatus]:
         with self._reading() as tables:
-            return [self._status(row) for row in sorted(tables.documents.values(), key=by_id) if row.key == key]
+            return [self._status(row) for row in sorted(tables.documents.values(), key=row_id) if row.key == key]
 
     def documents_by_id(self, document_ids: Sequence[int]) -> list[DocumentStatus]:
         with self._reading() as tables:

@@ -15,7 +15,7 @@ from holdfast.core.reasons import ENDED_BY_OTHERS
 from holdfast.core.wait_causes import Cause, Holder, Kind
 from holdfast.stores.batch_rules import gathered
 from holdfast.stores.json_fields import names_or_ids
-from holdfast.stores.memory.base import Base, by_id
+from holdfast.stores.memory.base import Base, row_id
 from holdfast.stores.memory.tables import BatchRow, DocumentRow
 from holdfast.stores.protocol import StepTimes
 
@@ -65,7 +65,7 @@ class OverviewReads(Base):
     def batches(self, pipeline: str) -> list[Batch]:
         with self._reading() as tables:
             pipeline_id = tables.pipelines.get(pipeline)
-            batches = sorted((row for row in tables.batches.values() if row.pipeline_id == pipeline_id), key=by_id)
+            batches = sorted((row for row in tables.batches.values() if row.pipeline_id == pipeline_id), key=row_id)
             answers = []
             for batch in batches:
                 rows = [row for row in tables.documents.values() if row.batch_id == batch.id]
@@ -278,7 +278,7 @@ class WaitCauses(Base):
         named = None if batch is None else self._batch(pipeline_id, batch)
         if batch is not None and named is None:
             return []
-        rows = sorted(tables.documents.values(), key=by_id)
+        rows = sorted(tables.documents.values(), key=row_id)
         return [row for row in rows if row.pipeline_id == pipeline_id and (not named or row.batch_id == named.id)]
 
 

@@ -16,7 +16,7 @@ from holdfast.core.passwords import hide_password
 from holdfast.core.stream_transactions import counted_by_stream
 from holdfast.stores.postgres.connection import BEGIN_TO_READ, Connections, Db
 from holdfast.stores.postgres.dialect import PostgresDialect
-from holdfast.stores.postgres.joined_connection import JoinedConnection, StoreIdentity, identify, joined
+from holdfast.stores.postgres.joined_connection import JoinedConnection, StoreIdentity, identify, join_transaction
 from holdfast.stores.postgres.transaction_guard import CLOSE, GUARDED, Tx, refuse_broken_transaction
 from holdfast.stores.postgres.url import quoted
 from holdfast.stores.protocol import Clock
@@ -66,7 +66,7 @@ class PostgresBase(Base):
 
     @contextmanager
     def _joined(self, connection: Any) -> Iterator[Session]:
-        with joined(connection, self._sees_our_tables, self._db.name) as theirs:
+        with join_transaction(connection, self._sees_our_tables, self._db.name) as theirs:
             assert self._identity is not None
             yield Session(theirs, PostgresDialect(self._identity.schema), self._now)
 

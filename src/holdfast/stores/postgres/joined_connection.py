@@ -65,7 +65,9 @@ def identify(db: Any, table: str) -> StoreIdentity | None:
 
 
 @contextmanager
-def joined(connection: Any, is_same: Callable[[JoinedConnection], bool], name: str) -> Iterator[JoinedConnection]:
+def join_transaction(
+    connection: Any, is_same: Callable[[JoinedConnection], bool], name: str
+) -> Iterator[JoinedConnection]:
     """Run a block in the transaction of a caller. An error takes back what the block wrote, and nothing else.
 
     Args:

@@ -116,7 +116,7 @@ PAGE = 10_000
 
 
 class Batches(Deadlines):
-    """Keeps documents together that belong together."""
+    """Seal, count and close batches."""
 
     def seal(self, pipeline: str, batch: str, *, who: str, reason: str = "", expect: int | None = None) -> bool:
         def seal(db: Session) -> bool:

@@ -17,7 +17,7 @@ from holdfast.stores.sql.work import DOCUMENT, DUE, SUSPECT, Work, claim_paramet
 
 
 class Circuits(Work):
-    """Pauses steps for all workers."""
+    """Pause steps for all workers."""
 
     def circuits(self, pipeline: str) -> list[CircuitStatus]:
         return [self._circuit(row) for row in self._all("circuits", pipeline=pipeline)]

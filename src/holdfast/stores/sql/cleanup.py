@@ -28,7 +28,7 @@ Slice = tuple[int | None, list[int], str | None]
 
 
 class Cleanup(Base):
-    """Deletes what nobody needs any more."""
+    """Delete what is no longer needed."""
 
     def cleanup_closed(
         self, pipeline: str, batch: str, *, who: str, limit: int, so_far: Cleaned = NOTHING_YET

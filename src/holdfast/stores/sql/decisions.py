@@ -39,7 +39,7 @@ Choose = Callable[[Session], list[int]]
 
 
 class Decisions(Base):
-    """Does to documents what somebody decided."""
+    """Apply the decisions of people to documents."""
 
     def resume(
         self,

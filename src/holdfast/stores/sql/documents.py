@@ -30,7 +30,7 @@ could not write any more once others have written, and on PostgreSQL the server 
 
 
 class DocumentReads(Base):
-    """Returns documents: their status, what is kept, what happened."""
+    """Read documents, their items and their journal."""
 
     def document(self, pipeline: str, batch: str, key: str) -> DocumentStatus:
         found = self._read(lambda db: db.documents("document", pipeline=pipeline, batch=batch, key=key))

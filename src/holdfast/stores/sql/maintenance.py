@@ -31,7 +31,7 @@ from holdfast.stores.sql.session import Row, Session
 
 
 class ClockCorrection(Base):
-    """Counts times of writing that are in the future, and puts right what follows from them."""
+    """Count times of writing that are in the future, and put right what follows from them."""
 
     def future_times(self, pipeline: str) -> FutureTimes:
         def count(db: Session) -> list[Row]:
@@ -98,7 +98,7 @@ WORKER_ID = HeldDocument._fields.index("worker_id")
 
 
 class Maintenance(ClockCorrection):
-    """Puts right what time and crashes left behind."""
+    """Repair what crashes and the passing of time leave behind."""
 
     def reclaim(
         self,

@@ -25,7 +25,7 @@ from holdfast.stores.sql.session import Row, Session
 
 
 class OverviewReads(Base):
-    """Returns what there is, and counts it."""
+    """List and count what is in the store."""
 
     def pipelines(self) -> list[str]:
         return [row[0] for row in self._all("pipelines")]
@@ -213,7 +213,7 @@ def gauges(
 
 
 class WaitCauses(Base):
-    """Returns why documents are where they are."""
+    """Read why documents wait or do not move."""
 
     def orphans(
         self, pipeline: str, *, grace: timedelta = GRACE, batch: str | None = None, gone: Sequence[int] = ()

@@ -63,14 +63,14 @@ def _with_conditions(statement: str, names: frozenset[str]) -> str:
     return "\n".join(text.rstrip() for text, mark, name in lines if not mark or name in names)
 
 
-def load(folder: Path) -> dict[str, Query]:
+def load_queries(folder: Path) -> dict[str, Query]:
     """Read every statement of a folder, by the name of its file."""
     return {path.stem: Query(path.read_text().strip()) for path in sorted(folder.rglob("*.sql"))}
 
 
 def load_translated(folder: Path, translate: Translate) -> dict[str, Query]:
     """Read the shared statements and those of one store, which come first, and translate them for its database."""
-    return {name: Query(translate(query)) for name, query in (load(SHARED) | load(folder)).items()}
+    return {name: Query(translate(query)) for name, query in (load_queries(SHARED) | load_queries(folder)).items()}
 
 
 def in_statements(statement: Query, head: Sequence[Any], rows: Sequence[Any], width: int) -> Iterator[Statement]:

@@ -17,7 +17,7 @@ from holdfast.stores.sql.dialect import Dialect
 from holdfast.stores.sql.session import Session
 from holdfast.stores.sqlite.connection import Connections, Tx
 from holdfast.stores.sqlite.dialect import SqliteDialect, micros, moment
-from holdfast.stores.sqlite.joined_connection import joined
+from holdfast.stores.sqlite.joined_connection import join_transaction
 from holdfast.stores.sqlite_guard import BEGIN_TO_READ, COMMIT, refuse_inside_transaction
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class SqliteBase(Base):
 
     @contextmanager
     def _joined(self, connection: Any) -> Iterator[Session]:
-        with joined(connection, self._db.path, self.url) as theirs:
+        with join_transaction(connection, self._db.path, self.url) as theirs:
             yield Session(theirs, self.dialect, self._now)
 
     def _write(self, work: Task[T]) -> T:

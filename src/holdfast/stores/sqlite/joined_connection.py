@@ -38,7 +38,7 @@ class JoinedConnection:
 
 
 @contextmanager
-def joined(connection: Any, path: Path, url: str) -> Iterator[JoinedConnection]:
+def join_transaction(connection: Any, path: Path, url: str) -> Iterator[JoinedConnection]:
     """Run a block in the transaction of a caller. An error takes back what the block wrote, and nothing else.
 
     Args:

@@ -33,7 +33,7 @@ def probe(
     return harness.store.claim_probe(harness.plan, worker or harness.worker, step, **options)
 
 
-def status(harness: StoreHarness) -> CircuitStatus:
+def circuit_status(harness: StoreHarness) -> CircuitStatus:
     """Return the one circuit that was ever open."""
     (circuit,) = harness.store.circuits("papers")
     return circuit
@@ -51,7 +51,7 @@ class CircuitConformance(Conformance):
 
     def test_an_open_circuit_says_since_when_and_why(self, harness: StoreHarness) -> None:
         assert open_(harness)
-        assert status(harness) == CircuitStatus(
+        assert circuit_status(harness) == CircuitStatus(
             pipeline="papers",
             step="extract",
             is_open=True,
@@ -68,14 +68,14 @@ class CircuitConformance(Conformance):
             closed_by="",
             close_reason="",
         )
-        assert status(harness).recoverable is True
+        assert circuit_status(harness).recoverable is True
 
     def test_a_circuit_opens_once(self, harness: StoreHarness, other: Store) -> None:
         assert open_(harness)
         harness.clock.advance(SECOND)
         again: dict[str, Any] = {"failures": 9, "wait": SECOND, "who": "bob"}
         assert not other.open_circuit(other.declare(PAPERS), "extract", DENIED, **again)
-        circuit = status(harness)
+        circuit = circuit_status(harness)
         assert (circuit.opened_by, circuit.failures, circuit.error) == ("ann", 5, "ConnectError")
 
     def test_of_two_workers_that_open_a_circuit_at_once_one_does(self, harness: StoreHarness, other: Store) -> None:
@@ -89,13 +89,13 @@ class CircuitConformance(Conformance):
         open_(harness)
         harness.clock.advance(SECOND)
         assert harness.store.close_circuit("papers", "extract", who="ann", reason="the key is right now")
-        closed = status(harness)
+        closed = circuit_status(harness)
         assert (closed.is_open, closed.opened_at, closed.probe_at, closed.probe_in) == (False, None, None, None)
         assert (closed.closed_at, closed.closed_by) == (harness.clock(), "ann")
         assert closed.close_reason == "the key is right now"
         assert not harness.store.close_circuit("papers", "extract", who="bob", reason="why")
         assert open_(harness, failure=DENIED)
-        assert (status(harness).is_open, status(harness).category) == (True, "authentication")
+        assert (circuit_status(harness).is_open, circuit_status(harness).category) == (True, "authentication")
 
     def test_each_step_has_its_own_circuit(self, harness: StoreHarness) -> None:
         open_(harness, "embed")
@@ -112,7 +112,7 @@ class CircuitConformance(Conformance):
         assert harness.store.circuits("books") == []
         assert open_(other)
         assert harness.store.close_circuit("books", "extract", who="ann", reason="why")
-        assert status(harness).is_open
+        assert circuit_status(harness).is_open
 
     def test_a_renamed_step_keeps_its_circuit(self, harness: StoreHarness) -> None:
         open_(harness, "chunk")
@@ -208,9 +208,9 @@ class CircuitConformance(Conformance):
     def test_any_text_can_be_the_reason(self, harness: StoreHarness) -> None:
         text = "naïve 文 🦀 'quoted' \"twice\" \\ \n\t"
         open_(harness, failure=Failure("Error", text), who=text)
-        assert (status(harness).reason, status(harness).opened_by) == (f"Error: {text}", text)
+        assert (circuit_status(harness).reason, circuit_status(harness).opened_by) == (f"Error: {text}", text)
         harness.store.close_circuit("papers", "extract", who=text, reason=text)
-        assert status(harness).close_reason == text
+        assert circuit_status(harness).close_reason == text
 
 
 class ProbeConformance(Conformance):
@@ -262,7 +262,7 @@ class ProbeConformance(Conformance):
         assert claim is not None
         harness.release(claim, delay=SECOND, failure=DENIED)
         assert harness.store.end_probe(harness.plan, "extract", claim, wait=SECOND * 40, failure=DENIED)
-        circuit = status(harness)
+        circuit = circuit_status(harness)
         assert (circuit.probes, circuit.probe_in, circuit.category) == (1, SECOND * 40, "authentication")
         harness.clock.advance(SECOND * 39)
         assert probe(harness) is None
@@ -276,7 +276,7 @@ class ProbeConformance(Conformance):
         assert claim is not None
         harness.make_dead(claim)
         assert harness.store.end_probe(harness.plan, "extract", claim, wait=NOTHING)
-        assert (status(harness).probes, status(harness).error) == (0, "ConnectError")
+        assert (circuit_status(harness).probes, circuit_status(harness).error) == (0, "ConnectError")
         again = probe(harness)
         assert again is not None
         assert again.key == "b"
@@ -290,7 +290,7 @@ class ProbeConformance(Conformance):
         harness.clock.advance(SECOND * 10)
         assert probe(harness) is not None
         assert not harness.store.end_probe(harness.plan, "extract", first, wait=SECOND, failure=AWAY)
-        assert status(harness).probes == 0
+        assert circuit_status(harness).probes == 0
 
     def test_a_closed_circuit_tries_no_document(self, harness: StoreHarness) -> None:
         harness.submit("a")
@@ -310,7 +310,7 @@ class ProbeConformance(Conformance):
         assert claim is not None
         harness.store.close_circuit("papers", "extract", who="ann", reason="why")
         open_(harness, wait=NOTHING)
-        assert status(harness).probes == 0
+        assert circuit_status(harness).probes == 0
         assert probe(harness) is not None
 
     def test_without_a_due_document_the_next_worker_may_try(self, harness: StoreHarness) -> None:

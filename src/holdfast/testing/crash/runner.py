@@ -22,7 +22,7 @@ from holdfast.testing.crash.report import (
     Scenario,
 )
 from holdfast.testing.crash.runs import CompletedRun, Prepare, Trial, spread, steps_without_undo
-from holdfast.testing.crash.snapshot import Snapshot, differences
+from holdfast.testing.crash.snapshot import Snapshot, compare_snapshots
 
 
 def crash_everywhere(
@@ -126,7 +126,7 @@ class _Test:
         expected = undisturbed.snapshot
         if ended := _ended_transactions(expected):
             return self._report(undisturbed, ended=ended)
-        if unstable := differences(expected, again.snapshot):
+        if unstable := compare_snapshots(expected, again.snapshot):
             return self._report(undisturbed, unstable)
         chosen = [point for point in undisturbed.points if points is None or point.number in points]
         self._total = len(chosen)
@@ -166,7 +166,7 @@ class _Test:
     def _compare(self, expected: Snapshot, ended: CompletedRun | str, point: Point | None, scenario: Scenario) -> None:
         """Compare the end of a run with the expected one, and report it."""
         if isinstance(ended, CompletedRun):
-            found = differences(expected, ended.snapshot)
+            found = compare_snapshots(expected, ended.snapshot)
         else:
             found = [Difference(f"pipeline {self._pipeline.name!r}", "failed", ended)]
         if found:

@@ -168,7 +168,7 @@ MAX_VALUE_LENGTH = 160
 EMPTY = TableSnapshot([], [])
 
 
-def differences(expected: Snapshot, found: Snapshot) -> list[Difference]:
+def compare_snapshots(expected: Snapshot, found: Snapshot) -> list[Difference]:
     """Return all differences. Tables come first, because they show the damage."""
     return [
         *_of_tables(expected.tables, found.tables),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from holdfast.core.errors import StoreError
 from holdfast.pipelines.rag.index import EmbeddingModel, Where
 from holdfast.pipelines.rag.index.postgres import NoPgvector, PostgresIndex
-from holdfast.pipelines.rag.index.postgres.globs import as_regex
+from holdfast.pipelines.rag.index.postgres.globs import glob_to_regex
 from holdfast.pipelines.rag.index.registry import database_index
 from holdfast.stores import open_store
 from tests.pipelines.rag.index.conftest import index_harness
@@ -168,4 +168,4 @@ def test_patterns_of_paths_match_as_in_sqlite(
 ) -> None:
     lite, db = both
     (wanted,) = lite.execute("select ? glob ?", (text, pattern)).fetchone()
-    assert db.execute("select %s ~ %s", (text, as_regex(pattern))).fetchone() == (bool(wanted),)
+    assert db.execute("select %s ~ %s", (text, glob_to_regex(pattern))).fetchone() == (bool(wanted),)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.core.capsule import read
+from holdfast.core.capsule import read_capsule
 from holdfast.ops.capsule_export import pack
 from holdfast.pipelines import rag
 from holdfast.pipelines.rag.ingest.trusted_sources import is_inside
@@ -70,7 +70,7 @@ def _load(store: Store, capsule: dict[str, Any], **fields: Any) -> None:
     """Load a capsule whose document has other fields and is not processed yet."""
     hostile = capsule | {"items": [], "outputs": [], "journal": [], "document": capsule["document"] | fields}
     assert isinstance(store, SqliteStore)
-    store.load(read(msgspec.json.encode(hostile)), who="a stranger")
+    store.load(read_capsule(msgspec.json.encode(hostile)), who="a stranger")
 
 
 def _naming(location: object, **more: object) -> dict[str, object]:

@@ -31,7 +31,7 @@ from holdfast.pipelines.rag.http_errors import (
     category_of_status,
     redact,
 )
-from holdfast.sources.limited_http import DEFAULT_RESPONSE_LIMITS, UNCOMPRESSED, is_compressed, too_large
+from holdfast.sources.limited_http import DEFAULT_RESPONSE_LIMITS, UNCOMPRESSED, is_compressed, too_large_message
 
 if TYPE_CHECKING:
     import httpx2
@@ -206,7 +206,7 @@ class HttpEmbedder(ABC):
             async for piece in response.aiter_raw():
                 content += piece
                 if len(content) > self._response_bytes:
-                    raise ServiceError(f"{self.name} cannot be used: {too_large(self._response_bytes)}")
+                    raise ServiceError(f"{self.name} cannot be used: {too_large_message(self._response_bytes)}")
             return _Response(response.status_code, response.headers, bytes(content))
 
     def _read(self, response: _Response, count: int) -> list[np.ndarray]:

@@ -9,7 +9,7 @@ NEVER = "$."
 _PART = re.compile(r"\*|\?|\[\^?\]?[^]]*\]|\[|[^*?[]+", re.DOTALL)
 
 
-def as_regex(pattern: str) -> str:
+def glob_to_regex(pattern: str) -> str:
     """Return the regular expression of a pattern, as SQLite's GLOB reads it.
 
     `*` stands for any characters, `?` for one character, `[abc]`, `[a-z]` and `[^a]` for one of several.

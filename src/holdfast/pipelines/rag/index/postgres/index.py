@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from holdfast.core.codec import encode_json
 from holdfast.core.errors import StoreError
 from holdfast.core.moves import Tx
-from holdfast.pipelines.rag.index.postgres.globs import as_regex
+from holdfast.pipelines.rag.index.postgres.globs import glob_to_regex
 from holdfast.pipelines.rag.index.postgres.keyword_query import Vocabulary, search_params
 from holdfast.pipelines.rag.index.postgres.schema import SQL, create_tables, require_model_id
 from holdfast.pipelines.rag.index.values import (
@@ -252,7 +252,7 @@ class PostgresIndex:
     def matching_documents(self, where: Where) -> list[int]:
         params = where.params()
         if "path" in params:
-            params["path"] = as_regex(params["path"])
+            params["path"] = glob_to_regex(params["path"])
         if "metadata" in params:
             params["metadata"] = _without_nul(params["metadata"])
         return [row[0] for row in self._rows(SQL["matching_documents"].with_conditions(params), params)]
