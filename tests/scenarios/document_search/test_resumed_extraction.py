@@ -23,6 +23,11 @@ def mail(path: Path, words: list[str]) -> Path:
     return sample_files.write_file(path, f"From: a@b\nTo: c@d\nSubject: x\n\n{LONG.join(words)}".encode())
 
 
+def apple_mail(path: Path, words: list[str]) -> Path:
+    message = mail(path, words).read_bytes()
+    return sample_files.write_file(path, b"%d\n%s<?xml version='1.0'?><plist/>" % (len(message), message))
+
+
 def outlook(path: Path, words: list[str]) -> Path:
     return sample_files.write_file(
         path, sample_files.ole(sample_files.properties({0x37: "x", 0x1000: LONG.join(words)}, 32))
@@ -44,6 +49,7 @@ MAKERS: dict[str, Make] = {
     "markdown": lambda path, words: sample_files.write_file(path.with_suffix(".md"), "\f".join(words).encode()),
     "text": lambda path, words: sample_files.write_file(path, "\f".join(words).encode()),
     "eml": mail,
+    "emlx": apple_mail,
     "msg": outlook,
 }
 

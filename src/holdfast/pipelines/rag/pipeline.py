@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 
 from holdfast.core.circuit import Circuit
 from holdfast.core.document import Document
+from holdfast.core.errors import Reject
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
@@ -24,9 +25,9 @@ from holdfast.pipelines.rag.collections.settings import Collection
 from holdfast.pipelines.rag.embed import Embedder, is_remote
 from holdfast.pipelines.rag.embed.protocol import to_float16
 from holdfast.pipelines.rag.embed.registry import model_of
-from holdfast.pipelines.rag.extract.readers import Reader
+from holdfast.pipelines.rag.extract.readers import RESUME_AT, Reader
 from holdfast.pipelines.rag.index import DocumentName, Index, IndexEntry
-from holdfast.pipelines.rag.values import Chunk, Page, mark_last
+from holdfast.pipelines.rag.values import Chunk, EntryDocument, Page, mark_last
 
 PARSER_MEMORY = 1_500_000_000
 """Bytes of memory that a parser may use."""
@@ -73,7 +74,7 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
         split: Splits texts, instead of the collection's splitting.
         pages: Extra steps between extract and chunk, each over one page: a redaction, a translation.
         at_once: How many documents are read at once, over all workers. None: no limit.
-        submit: Submits the attachments of a message.
+        submit: Submits the attachments of a message, or the entries of a container.
         progress: Counts what is made, by step.
         pages_per_commit: How many pages are committed with one checkpoint.
         without_vectors: Counts the chunks of a document that were set aside because no vector could be made.
@@ -87,7 +88,7 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     split: Split | None = None
     pages: Sequence[PageStep] = ()
     at_once: int | None = None
-    submit: Callable[[Document, Sequence[str]], object] | None = None
+    submit: Callable[[Document, Iterator[EntryDocument]], object] | None = None
     progress: ProgressCounter = field(default_factory=ProgressCounter)
     pages_per_commit: int = 1
     without_vectors: Callable[[Document], int] = lambda _: 0
@@ -127,8 +128,12 @@ def _extract(pipeline: Pipeline, parts: PipelineParts, reader: str) -> AnyStep:
     )
     def extract(doc: Document, cursor: int = 0) -> Iterator[Page]:
         parts.refuse(doc)
-        root = {} if parts.follow_symlinks else {"root": doc.batch}
-        for page in read({name: value for name, value in doc.payload.items() if name != "root"} | root, start=cursor):
+        payload = {name: value for name, value in doc.payload.items() if name not in ("root", RESUME_AT)}
+        if not parts.follow_symlinks:
+            payload["root"] = doc.batch
+        if cursor and (kept := doc.reader.read(extract.name, cursor - 1, cursor)):
+            payload[RESUME_AT] = extract.codec_of_item.decode(kept[0][1]).resume_at
+        for page in read(payload, start=cursor):
             yield last(page) if page.last else page
 
     return extract
@@ -163,6 +168,22 @@ def _first(doc: Document, read: AnyStep) -> Page:
     items = doc.reader.read(read.name, 0, 1)
     page: Page = read.codec_of_item.decode(items[0][1]) if items else Page(1, "")
     return page
+
+
+def _entries(doc: Document, read: AnyStep) -> Iterator[EntryDocument]:
+    """Yield what becomes documents of their own."""
+    for _, page in stored_pages(doc, read):
+        yield from page.entries
+        yield from (EntryDocument(name, position) for position, name in enumerate(page.attachments))
+        if page.number == 1 and not page.resume_at:
+            return  # only containers have entries on other pages
+
+
+def _problem(doc: Document, read: AnyStep) -> str:
+    """Return why the rest of a container could not be read. All entries before that are submitted first."""
+    count = doc.reader.next_position(read.name)
+    kept = doc.reader.read(read.name, max(count - 1, 0), count)
+    return str(read.codec_of_item.decode(kept[0][1]).problem) if kept else ""
 
 
 def _after(count: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
@@ -224,10 +245,11 @@ def _index(pipeline: Pipeline, parts: PipelineParts, read: AnyStep, chunks: AnyS
 
     @pipeline.step(name="index", retry=Retry(crashes=MAX_CRASHES))
     def publish(doc: Document) -> int:
-        if parts.submit is not None:
-            attachments = _first(doc, read).attachments
-            if attachments or doc.generation:  # an earlier version may have had some
-                parts.submit(doc, attachments)
+        first = _first(doc, read)
+        if parts.submit is not None and (first.entries or first.attachments or doc.generation):
+            parts.submit(doc, _entries(doc, read))  # an earlier generation may have had some
+        if problem := _problem(doc, read):
+            raise Reject(problem)
         index.upload(_name(doc), model=model_of(embedder))
         return doc.reader.next_position(chunks.name)
 

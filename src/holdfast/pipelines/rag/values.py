@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +21,20 @@ PageValue = str | int | float | bool
 """A value in the metadata of a page."""
 
 
+class EntryDocument(Struct, frozen=True, array_like=True):
+    """An entry of a container or an attachment of a message. It becomes a document of its own.
+
+    Attributes:
+        name: Its name in the container.
+        position: Where it is in the container, as JSON.
+        fingerprint: Changes if its content or its position changes. Empty: it changes with the file around it.
+    """
+
+    name: str
+    position: Any
+    fingerprint: str = ""
+
+
 class Page(Struct, frozen=True, omit_defaults=True):
     """One page of a document: a page of a PDF, a slide, a sheet, or a whole file that has no pages.
 
@@ -32,6 +46,10 @@ class Page(Struct, frozen=True, omit_defaults=True):
         kind: The type of the file. Only the first page has it.
         attachments: The names of the attachments of a message. Only the first page has them.
         last: True for the last page, if that is known when the page is read.
+        entries: What becomes documents of their own: entries of a container, attachments of a message.
+        resume_at: Where the reader goes on after this page, if the number of the page does not say it.
+        skipped: The names of parts that do not become documents, and why: signatures, sounds, pictures in a message.
+        problem: Why the rest of a container cannot be read. Only its last page has it.
         metadata: What else its reader knows about the page: texts, numbers, True and False by name. Search results have
             it.
     """
@@ -44,6 +62,10 @@ class Page(Struct, frozen=True, omit_defaults=True):
     attachments: tuple[str, ...] = ()
     last: bool = False
     metadata: Mapping[str, PageValue] = {}
+    entries: tuple[EntryDocument, ...] = ()
+    resume_at: Any = None
+    skipped: tuple[str, ...] = ()
+    problem: str = ""
 
     def as_last(self) -> Page:
         """Return a copy that is marked as the last one.

@@ -24,7 +24,7 @@ SEARCHED_LINES = 12
 """Lines of the page that are searched for a heading or a subject."""
 _HEADING = re.compile(r"#{1,3} +(.+)")
 _SUBJECT = re.compile(r"Subject: *(.+)")
-EMAIL_TYPES = ("eml", "msg")
+EMAIL_TYPES = ("eml", "emlx", "msg")
 
 
 def stored_pages(doc: Document, step: AnyStep) -> Iterator[tuple[int, Page]]:

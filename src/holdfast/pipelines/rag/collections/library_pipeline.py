@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -13,9 +13,10 @@ from holdfast.pipelines.rag.chunk.chunks import Split
 from holdfast.pipelines.rag.collections.open_collection import OpenCollection
 from holdfast.pipelines.rag.embed import is_service
 from holdfast.pipelines.rag.extract.readers import LocalReader, Reader, ServiceReader, preload_parsers
-from holdfast.pipelines.rag.ingest.attachments import submit_attachments
+from holdfast.pipelines.rag.ingest.attachments import submit_entries
 from holdfast.pipelines.rag.ingest.trusted_sources import TrustedSources
 from holdfast.pipelines.rag.pipeline import PageStep, PipelineParts, ProgressCounter, build_pipeline
+from holdfast.pipelines.rag.values import EntryDocument
 
 
 class ReadOptions(Struct, frozen=True, kw_only=True):
@@ -55,7 +56,7 @@ class LibraryPipeline:
             split=options.split,
             pages=options.pages,
             at_once=opened.settings.at_once if isinstance(reader, ServiceReader) else None,
-            submit=self._submit_attachments,
+            submit=self._submit_entries,
             pages_per_commit=opened.settings.pages_per_commit,
             progress=self.progress,
             without_vectors=self._count_without_vectors,
@@ -88,8 +89,8 @@ class LibraryPipeline:
 
         return ServiceReader(AzureReader(), self._options.allow_private)
 
-    def _submit_attachments(self, doc: Document, names: Sequence[str]) -> None:
-        submit_attachments(self.pipeline, self._opened.store, self._opened.indexes.database, doc, names=names)
+    def _submit_entries(self, doc: Document, entries: Iterator[EntryDocument]) -> None:
+        submit_entries(self.pipeline, self._opened.store, self._opened.indexes.database, doc, entries=entries)
 
     def _count_without_vectors(self, doc: Document) -> int:
         """Count the chunks of a document that were set aside because no vector could be made."""

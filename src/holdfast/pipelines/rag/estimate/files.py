@@ -104,10 +104,14 @@ def estimate_file(location: str, splitting: Splitting, root: str | None = None) 
 
 
 def _estimate(path: Path, splitting: Splitting) -> FileEstimate:
+    from holdfast.pipelines.rag.extract.container_pages import container_kind, container_pages
     from holdfast.pipelines.rag.extract.file_type import detect_file_type
     from holdfast.pipelines.rag.extract.parsers import WHOLE_TEXT_TYPES, attachments_of, page_count, pages_of
 
     kind = detect_file_type(path)
+    if (container := container_kind(kind)) is not None:
+        listed = container_pages(path, container, name=path.name)
+        return guess_from_pages(sum(len(page.entries) for page in listed), splitting)
     if kind in IMAGE_TYPES:
         pages = page_count(path, kind)
         return FileEstimate(pages, pages, pages * IMAGE_CHARACTERS, pages)

@@ -8,15 +8,46 @@ from pathlib import Path
 from typing import Literal
 from zipfile import ZipFile
 
+from holdfast.containers import ContainerLimits, detect_container, zip_archive
+from holdfast.containers.detect import is_tar
+from holdfast.containers.mbox import has_one_message
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.extract.limits import LIMITS, ExtractLimits, check_size
-from holdfast.pipelines.rag.extract.safe_zip import BROKEN, USUAL_COMPRESSION, open_zip
+from holdfast.pipelines.rag.extract.safe_zip import BROKEN, USUAL_COMPRESSION
 
-FileType = Literal["pdf", "docx", "pptx", "xlsx", "html", "markdown", "text", "eml", "msg", "png", "jpeg", "tiff"]
-"""The file types that have a parser."""
+FileType = Literal[
+    "pdf",
+    "docx",
+    "pptx",
+    "xlsx",
+    "html",
+    "markdown",
+    "text",
+    "eml",
+    "emlx",
+    "msg",
+    "png",
+    "jpeg",
+    "tiff",
+    "mbox",
+    "zip",
+    "tar",
+    "gzip",
+    "bzip2",
+    "xz",
+    "zstd",
+    "7z",
+    "rar",
+    "pst",
+]
+"""The file types that can be read: by a parser, or as a container."""
+
 
 FILE_TYPES_WITH_PAGES: tuple[FileType, ...] = ("pdf", "pptx", "xlsx", "tiff")
 """Search results of these types show the page number, even if there is only one page."""
+
+CONTAINER_LIMITS = ContainerLimits()
+"""The limits of containers."""
 
 HEAD = 64 * 1024
 """Bytes at the start of a file that are looked at."""
@@ -40,18 +71,10 @@ UNSUPPORTED = (
     (b"MZ", "a Windows program; it has no text to search"),
     (b"\xcf\xfa\xed\xfe", "a program; it has no text to search"),
     (b"\xca\xfe\xba\xbe", "a program; it has no text to search"),
-    (b"PK\x05\x06", "an empty ZIP archive"),
-    (b"\x1f\x8b", "a gzip archive; unpack it"),
-    (b"BZh", "a bzip2 archive; unpack it"),
-    (b"\xfd7zXZ\x00", "an xz archive; unpack it"),
-    (b"(\xb5/\xfd", "a zstd archive; unpack it"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive; unpack it"),
-    (b"Rar!\x1a\x07", "a RAR archive; unpack it"),
     (b"{\\rtf", "an RTF file; save it as DOCX or PDF"),
     (b"%!PS", "a PostScript file; convert it to PDF"),
     (b"GIF8", "a GIF picture; save it as PNG"),
     (b"SQLite format 3\x00", "an SQLite database"),
-    (b"!BDN", "an Outlook data file (PST); export its messages as EML or MSG"),
     (b"ID3", "a sound file"),
     (b"OggS", "a sound or video file"),
     (b"\x1aE\xdf\xa3", "a video file"),
@@ -70,6 +93,8 @@ TAG = re.compile(
 PREAMBLE = re.compile(rb"(\s|<\?xml[^>]*>|<!--.*?-->)*", re.DOTALL)
 
 
+EMLX = re.compile(rb"\d{1,10}[ \t]*\r?\n")
+"""The first line of a message of Apple Mail: its length in bytes. After the message comes what Mail knows about it."""
 OLE_BROKEN = (OSError, ValueError, LookupError, struct.error, RecursionError, OverflowError, TypeError, AttributeError)
 """What the libraries for old Office and Outlook files raise for damaged files. All but the last two were seen."""
 UNPRINTABLE = bytes([*range(1, 9), *range(14, 27), *range(28, 32), 127])
@@ -80,6 +105,8 @@ def detect_file_type(path: Path, limits: ExtractLimits = LIMITS) -> FileType:
     check_size(path, limits)
     with path.open("rb") as file:
         head = file.read(HEAD)
+    if is_tar(head):
+        return "tar"
     if re.search(rb"(^|[\r\n\x00])%PDF-", head[:1024]) or head[:1024].lstrip().startswith(b"%PDF-"):
         return "pdf"
     for magic, kind in PICTURES:
@@ -89,12 +116,15 @@ def detect_file_type(path: Path, limits: ExtractLimits = LIMITS) -> FileType:
         return _kind_of_zip(path, limits)
     if head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
         return _kind_of_ole(path)
+    container = detect_container(head)
+    if container is not None and not (container == "mbox" and has_one_message(path)):
+        return container
     _reject_unsupported(head)
     return _kind_of_text(head, path)
 
 
 def _kind_of_zip(path: Path, limits: ExtractLimits) -> FileType:
-    with open_zip(path, limits) as archive:
+    with zip_archive.open_zip(path, max_entries=CONTAINER_LIMITS.entries) as archive:
         names = {name.lower() for name in archive.namelist()}
         mimetype = _mimetype(archive) if "mimetype" in names else b""
     for part, kind in OFFICE:
@@ -106,7 +136,7 @@ def _kind_of_zip(path: Path, limits: ExtractLimits) -> FileType:
         raise Reject("an OpenDocument file; save it as DOCX, PPTX, XLSX or PDF")
     if b"epub" in mimetype:
         raise Reject("an EPUB book; convert it to PDF or HTML")
-    raise Reject("a ZIP archive; unpack it, and add the files inside")
+    return "zip"
 
 
 def _mimetype(archive: ZipFile) -> bytes:
@@ -164,6 +194,8 @@ def _reject_unsupported(head: bytes) -> None:
 
 
 def _kind_of_text(head: bytes, path: Path) -> FileType:
+    if (length := EMLX.match(head)) and _is_mail(head[length.end() :]):
+        return "emlx"
     if _is_mail(head):
         return "eml"
     if not _is_text(head):

@@ -15,11 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.errors import Reject
-from holdfast.pipelines.rag.values import Page
+from holdfast.pipelines.rag.values import EntryDocument, Page
 
 if TYPE_CHECKING:
     from holdfast.pipelines.rag.extract.azure_reader import AzureReader
 
+RESUME_AT = "resume_at"
+"""The name under which the payload has `resume_at` of the last stored page."""
 MAX_FILE_NAME = 200
 """Bytes of the name of a temporary file. File systems allow 255."""
 
@@ -76,17 +78,23 @@ class LocalReader(Struct, frozen=True):
     allow_private: bool = False
 
     def __call__(self, payload: Mapping[str, Any], *, start: int) -> Iterator[Page]:
+        from holdfast.pipelines.rag.extract.container_pages import container_kind, container_pages
         from holdfast.pipelines.rag.extract.file_type import detect_file_type
         from holdfast.pipelines.rag.extract.parsers import attachments_of, pages_of
 
         with local_path(payload, allow_private=self.allow_private) as path:
             kind = detect_file_type(path)
+            if (container := container_kind(kind)) is not None:
+                depth, name = len(payload.get("inside", ())), payload["name"]
+                after = payload.get(RESUME_AT)
+                yield from container_pages(path, container, start=start, resume_at=after, depth=depth, name=name)
+                return
             for page in pages_of(path, start=start, kind=kind):
                 if page.number > 1:
                     yield page
                 else:
-                    names = tuple(one.name for one in attachments_of(path, kind=kind))
-                    yield replace(page, kind=kind, attachments=names)
+                    entries = enumerate(attachments_of(path, kind=kind))
+                    yield replace(page, kind=kind, entries=tuple(EntryDocument(one.name, at) for at, one in entries))
 
 
 class ServiceReader(Struct, frozen=True):
@@ -129,7 +137,7 @@ def local_path(payload: Mapping[str, Any], *, allow_private: bool = False) -> It
     from holdfast.sources import SourceFile, local_copy
 
     file = SourceFile(payload["name"], payload["location"], -1, 0)
-    inside: Sequence[int] = payload.get("inside", ())
+    inside: Sequence[Any] = payload.get("inside", ())
     with local_copy(file, root=payload.get("root"), allow_private=allow_private) as path:
         if not inside:
             yield path
@@ -137,8 +145,29 @@ def local_path(payload: Mapping[str, Any], *, allow_private: bool = False) -> It
         with TemporaryDirectory(prefix="holdfast-") as folder:
             document = path
             for depth, place in enumerate(inside):
-                document = _extract_attachment(document, place, Path(folder) / f"{depth}")
+                document = _extract(document, place, Path(folder) / f"{depth}", name=_name_inside(payload, depth))
             yield document
+
+
+def _name_inside(payload: Mapping[str, Any], depth: int) -> str:
+    """Return the name of an entry. Only the innermost one is known; it decides how its text is read."""
+    return str(payload["name"]) if depth == len(payload["inside"]) - 1 else "entry"
+
+
+def _extract(document: Path, place: Any, folder: Path, *, name: str) -> Path:
+    """Extract an entry of a container or an attachment of a message to a file in a new folder."""
+    from holdfast.containers import open_container
+    from holdfast.pipelines.rag.extract.container_pages import container_kind
+    from holdfast.pipelines.rag.extract.file_type import CONTAINER_LIMITS, detect_file_type
+
+    kind = detect_file_type(document)
+    if (container := container_kind(kind)) is None:
+        return _extract_attachment(document, place, folder)
+    folder.mkdir()
+    extracted = folder / _file_name(name)
+    with open_container(document, container, CONTAINER_LIMITS) as opened, extracted.open("wb") as file:
+        opened.extract(place, file)
+    return extracted
 
 
 def _extract_attachment(message: Path, place: int, folder: Path) -> Path:

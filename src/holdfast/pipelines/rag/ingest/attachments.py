@@ -1,9 +1,11 @@
-"""The attachments of messages: each one is a document of its own."""
+"""The attachments of messages and the entries of containers: each one is a document of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator
+from functools import partial
 from hashlib import blake2b
+from itertools import islice
 
 from holdfast.core.document import Document
 from holdfast.core.errors import UnknownDocument
@@ -14,32 +16,44 @@ from holdfast.engine import api
 from holdfast.pipelines.rag.index import DatabaseIndex, DocumentName
 from holdfast.pipelines.rag.ingest.known_files import KnownFiles
 from holdfast.pipelines.rag.ingest.removal import ATTACHMENT_GONE, INGEST_ACTOR, withdraw
+from holdfast.pipelines.rag.values import EntryDocument
 from holdfast.stores.protocol import Store
 
 ATTACHMENT_MARK = "#"
-"""Separates the key of a message from the name of an attachment."""
+"""Separates the key of a message or a container from the name of what is inside."""
+OWN = "own"
+"""The name under which the payload of an entry has the fingerprint of the entry, if it has one."""
+SLICE = 1000
+"""How many entries are submitted at once."""
 
 
-def submit_attachments(
-    pipeline: Pipeline, store: Store, database: DatabaseIndex, doc: Document, *, names: Sequence[str]
+def submit_entries(
+    pipeline: Pipeline, store: Store, database: DatabaseIndex, doc: Document, *, entries: Iterator[EntryDocument]
 ) -> None:
-    """Submit the attachments of a message. Remove those that only an earlier version of the message had.
+    """Submit the attachments of a message, or the entries of a container. Remove those that it does not have any more.
 
-    If a message is read again, its attachments have the same keys, so nothing is submitted twice.
+    If it is read again, they have the same keys, so nothing is submitted twice. An entry that has a fingerprint of its
+    own is read again only if that changed.
 
     Args:
         pipeline: The pipeline of the collection.
         store: The store.
         database: The index in the database.
-        doc: The message.
-        names: The names of its attachments.
+        doc: The message or container.
+        entries: What it has now.
     """
-    if doc.generation:
-        _remove_missing(pipeline, store, database, doc, names)
-    if names:
+    present: set[str] = set()
+    used: set[int] = set()
+    known = KnownFiles(doc.pipeline, doc.batch)
+    while part := list(islice(entries, SLICE)):
+        keys = [_unique(doc, entry.name, used) for entry in part]
         with store.reading() as tx:
-            gone_counts = KnownFiles(doc.pipeline, doc.batch).gone_counts(tx, [_key(doc, name) for name in names])
-        api.submit(pipeline, store, batch=doc.batch, documents=_documents(doc, names, gone_counts))
+            gone_counts = known.gone_counts(tx, keys)
+        api.submit(pipeline, store, batch=doc.batch, documents=map(partial(_document, doc), part, keys, gone_counts))
+        if doc.generation:
+            present.update(keys)
+    if doc.generation:
+        _remove_missing(pipeline, store, database, doc, present)
 
 
 def attachment_fingerprint(message: str, gone_count: int) -> str:
@@ -52,29 +66,35 @@ def is_attachment_of(document: DocumentStatus, key: str) -> bool:
     return document.key.startswith(key + ATTACHMENT_MARK) and "inside" in document.payload
 
 
-def _documents(doc: Document, names: Sequence[str], gone_counts: Sequence[int]) -> list[NewDocument]:
-    """Return the attachments as new documents. They are read from the message when they are processed.
+def _document(doc: Document, entry: EntryDocument, key: str, gone_count: int) -> NewDocument:
+    """Return an entry as a new document. It is read from its container when it is processed.
 
-    An attachment that was gone has another fingerprint than before. Otherwise it would count as submitted already.
+    An entry that was gone has another fingerprint than before. Otherwise it would count as submitted already.
     """
-    inside: list[int] = doc.payload.get("inside", [])
-    return [
-        NewDocument(
-            _key(doc, name),
-            doc.payload | {"inside": [*inside, position], "name": name},
-            attachment_fingerprint(doc.fingerprint, gone_count),
-        )
-        for position, (name, gone_count) in enumerate(zip(names, gone_counts, strict=True))
-    ]
+    inside = [*doc.payload.get("inside", ()), entry.position]
+    payload = {name: value for name, value in doc.payload.items() if name != OWN}
+    own = {OWN: entry.fingerprint} if entry.fingerprint else {}
+    fingerprint = attachment_fingerprint(entry.fingerprint or doc.fingerprint, gone_count)
+    return NewDocument(key, payload | {"inside": inside, "name": entry.name} | own, fingerprint)
+
+
+def _unique(doc: Document, name: str, used: set[int]) -> str:
+    """Return the key of an entry. A second `name` becomes `name (2)`. Only hashes are remembered: there may be many."""
+    key, number = _key(doc, name), 1
+    while (digest := hash(key)) in used:
+        number += 1
+        stem, dot, suffix = name.rpartition(".")
+        key = _key(doc, f"{stem} ({number}).{suffix}" if dot and "/" not in suffix else f"{name} ({number})")
+    used.add(digest)
+    return key
 
 
 def _remove_missing(
-    pipeline: Pipeline, store: Store, database: DatabaseIndex, doc: Document, names: Sequence[str]
+    pipeline: Pipeline, store: Store, database: DatabaseIndex, doc: Document, present: Container[str]
 ) -> None:
-    """Withdraw attachments, then mark them as gone."""
-    present = {_key(doc, name) for name in names}
+    """Withdraw entries that are gone, then mark them as gone."""
     for name in database.names_with_prefix(DocumentName(doc.pipeline, doc.batch, doc.key + ATTACHMENT_MARK)):
-        if name.key in present or name.key.startswith(tuple(key + ATTACHMENT_MARK for key in present)):
+        if _is_within(name.key, doc.key, present):
             continue
         try:
             document = store.document(doc.pipeline, doc.batch, name.key)
@@ -86,6 +106,16 @@ def _remove_missing(
             with store.transaction() as tx:
                 database.delete_document(tx, name)
                 KnownFiles(doc.pipeline, doc.batch).mark_gone(tx, [name.key])
+
+
+def _is_within(key: str, container: str, present: Container[str]) -> bool:
+    """Return True if a document is one of these entries, or inside of one."""
+    end = len(container) + len(ATTACHMENT_MARK)
+    while (end := key.find(ATTACHMENT_MARK, end)) >= 0:
+        if key[:end] in present:
+            return True
+        end += len(ATTACHMENT_MARK)
+    return key in present
 
 
 def _key(doc: Document, name: str) -> str:

@@ -8,7 +8,7 @@ from holdfast.core.errors import UnknownDocument
 from holdfast.core.model import DocumentStatus, NewDocument, Plan
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.index import DatabaseIndex, DocumentName, Index
-from holdfast.pipelines.rag.ingest.attachments import ATTACHMENT_MARK, attachment_fingerprint, is_attachment_of
+from holdfast.pipelines.rag.ingest.attachments import ATTACHMENT_MARK, OWN, attachment_fingerprint, is_attachment_of
 from holdfast.pipelines.rag.ingest.file_changes import FileChange
 from holdfast.pipelines.rag.ingest.known_files import KnownFiles, content_hash
 from holdfast.pipelines.rag.ingest.removal import (
@@ -177,7 +177,10 @@ class SourceDocuments:
                 message = max((known for known in fingerprints if key.startswith(known + ATTACHMENT_MARK)), key=len)
                 fingerprints[key] = attachment_fingerprint(fingerprints[message], gone_count)
             payload = document.payload | {"location": change.seen.location} | ({"name": key} if key == new else {})
-            is_current = content_hash(document.fingerprint) == content and not is_withdrawn(document)
+            own = document.payload.get(OWN)
+            if own is not None:
+                fingerprints[key] = attachment_fingerprint(own, gone_count)
+            is_current = content_hash(document.fingerprint) == (own or content) and not is_withdrawn(document)
             moved[document.key] = NewDocument(key, payload, fingerprints[key] if is_current else "")
         return moved
 

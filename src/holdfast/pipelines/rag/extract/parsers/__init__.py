@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from holdfast.core.errors import Reject
+from holdfast.pipelines.rag.extract.container_pages import container_kind, container_pages
 from holdfast.pipelines.rag.extract.file_type import FileType, detect_file_type
 from holdfast.pipelines.rag.extract.limits import LIMITS, ExtractLimits, check_pages, check_size
 from holdfast.pipelines.rag.extract.parsers.cleaning import clean
@@ -40,12 +42,13 @@ PARSERS: dict[FileType, str] = {
     "markdown": "text",
     "text": "text",
     "eml": "eml",
+    "emlx": "eml",
     "msg": "msg",
     "png": "images",
     "jpeg": "images",
     "tiff": "images",
 }
-EMAIL_TYPES = ("eml", "msg")
+EMAIL_TYPES = ("eml", "emlx", "msg")
 WHOLE_TEXT_TYPES = ("html", "markdown", "text", "docx", *EMAIL_TYPES)
 """Types whose parser has the whole text before it yields the first page.
 
@@ -61,7 +64,8 @@ def pages_of(
     """Yield the pages of a file after the first `start`, numbered from 1.
 
     The same file has the same pages each time, so a stopped run continues with `start` as the number of pages it has.
-    A file without text has pages without text; callers decide what to do with them.
+    A container has pages without text, with its entries. A file without text has pages without text; callers decide
+    what to do with them.
 
     Args:
         path: The file.
@@ -75,6 +79,9 @@ def pages_of(
     check_size(path, limits)
     characters = 0
     kind = kind or detect_file_type(path, limits)
+    if (container := container_kind(kind)) is not None:
+        yield from islice(container_pages(path, container), start, None)
+        return
     parse: Callable[..., Iterator[Page]] = _parser(kind).pages
     pages = parse(path, start=start, limits=limits)
     for page in mark_last(pages) if kind in WHOLE_TEXT_TYPES else pages:
@@ -98,7 +105,10 @@ def attachments_of(path: Path, *, kind: FileType | None = None, limits: ExtractL
 def page_count(path: Path, kind: FileType | None = None, limits: ExtractLimits = LIMITS) -> int:
     """Return the approximate number of pages without reading them; 1 if it is unknown."""
     check_size(path, limits)
-    count: int = _parser(kind or detect_file_type(path, limits)).count(path, limits=limits)
+    kind = kind or detect_file_type(path, limits)
+    if container_kind(kind) is not None:
+        return 1
+    count: int = _parser(kind).count(path, limits=limits)
     check_pages(count, limits)
     return count
 

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from holdfast.core.errors import Reject
+from holdfast.pipelines.rag.extract.file_type import EMLX
 from holdfast.pipelines.rag.extract.limits import ExtractLimits, check_whole
 from holdfast.pipelines.rag.extract.parsers.cleaning import AttachmentNames, clean, in_pages
 from holdfast.pipelines.rag.extract.parsers.html import decoded, title_and_text
@@ -94,6 +95,8 @@ def read(path: Path, limits: ExtractLimits) -> Message:
     """Parse a message. Reject it if it is nested too deeply."""
     check_whole(path, limits)
     content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+    if length := EMLX.match(content):
+        content = content[length.end() :][: int(length[0])]
     with _rejecting_deep_nesting():
         try:
             return BytesParser(policy=_Strict()).parsebytes(content)
