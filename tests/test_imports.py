@@ -15,8 +15,8 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 SENTENCE = (
     "core ← stores, sources, containers ← observe ← engine ← ops ← pipelines, web, aws, ray ← cli: imports go one "
     "way. core imports nothing of ours; a store never imports another store or the engine, but SQL stores share "
-    "stores/sql; sources and containers import only core; observe, engine and ops know of stores only stores/protocol and "
-    "stores.open_store; testing may import all, and only cli imports it."
+    "stores/sql; sources and containers import only core; observe, engine and ops know of stores only "
+    "stores/protocol and stores.open_store; testing may import all, and only cli imports it."
 )
 INNER = ("observe", "engine", "ops")
 OUTER = ("pipelines", "web", "aws", "ray", "cli")
