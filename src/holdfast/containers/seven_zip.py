@@ -165,7 +165,7 @@ class SevenZipArchive:
         timer.start()
         try:
             yield process
-        except BaseException:
+        except BaseException:  # also an interrupt: the program must not outlive its caller
             process.kill()
             raise
         finally:

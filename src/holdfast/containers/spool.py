@@ -48,7 +48,7 @@ def spooled(path: Path, unpack: Callable[[BinaryIO], Spool]) -> Spool:
         file = cast("BinaryIO", tempfile.TemporaryFile(prefix="holdfast-"))  # noqa: SIM115  # it stays open
         try:
             spool = unpack(file)
-        except BaseException:
+        except BaseException:  # also an interrupt: the file would fill the disk
             file.close()
             raise
         _last[key] = spool

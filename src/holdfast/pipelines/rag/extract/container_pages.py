@@ -19,7 +19,7 @@ from holdfast.pipelines.rag.values import EntryDocument, Page
 from holdfast.sources.ignore_rules import IgnoreRules
 
 ENTRIES_PER_PAGE = 200
-"""Entries of a page. A crash lists at most so many again."""
+"""Entries of a page. A crash lists at most 200 entries again."""
 
 
 def container_kind(kind: FileType) -> ContainerKind | None:
