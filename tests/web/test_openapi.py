@@ -22,7 +22,14 @@ QUICK = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-OPERATIONS = ("/search", "/collections", "/collections/{name}", "/documents/{collection}", "/health")
+OPERATIONS = (
+    "/search",
+    "/collections",
+    "/collections/{name}",
+    "/documents/{collection}",
+    "/files/{collection}",
+    "/health",
+)
 
 
 @pytest.fixture(scope="module")

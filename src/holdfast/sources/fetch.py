@@ -26,6 +26,8 @@ from holdfast.core.errors import HoldfastError, Reject
 from holdfast.sources.safe_open import open_inside, path_to
 from holdfast.sources.source import SourceFile, Unreachable, is_url, missing_package
 
+HASH_SIZE = 32
+"""Bytes of the hash of a file's content (BLAKE2b)."""
 SLICE = 1 << 20
 """Bytes that are read at once."""
 
@@ -132,7 +134,7 @@ def hash_file(
 
 
 def _hash(content: RawIOBase) -> str:
-    digest = blake2b(digest_size=32)
+    digest = blake2b(digest_size=HASH_SIZE)
     buffer = memoryview(bytearray(SLICE))
     while size := content.readinto(buffer):
         digest.update(buffer[:size])

@@ -17,11 +17,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.errors import HoldfastError, Signal, StoreError
+from holdfast.web.files import file_response
 from holdfast.web.host_check import HostCheck
 from holdfast.web.openapi import openapi_document
 from holdfast.web.page import SearchForm, render_page
 from holdfast.web.query_params import SEARCH_PARAMS, BadParameter, parse_query
-from holdfast.web.routes import ENDPOINTS, Endpoint, JsonResponse, SearchBackend, call, json_error
+from holdfast.web.routes import ENDPOINTS, FILE_ENDPOINT, Endpoint, JsonResponse, SearchBackend, call, json_error
 
 THREADS = 8
 """Requests that are handled at the same time. The threads stay: each keeps a connection to the store."""
@@ -41,6 +42,7 @@ def search_app(service: SearchBackend, *, allowed_hosts: frozenset[str] | None =
     routes = [
         Route("/", handlers.page, methods=["GET"]),
         *(Route(one.path, partial(handlers.json, one), methods=["GET"]) for one in ENDPOINTS),
+        Route(FILE_ENDPOINT.path, handlers.file, methods=["GET"]),
         Route("/openapi.json", handlers.openapi, methods=["GET"]),
     ]
     return Starlette(
@@ -68,6 +70,15 @@ class _Handlers:
         def respond() -> Response:
             query = parse_query(request.query_params.multi_items(), endpoint.query, required=endpoint.required)
             return JsonResponse(call(self._service, endpoint, request.path_params, query))
+
+        return await self._in_thread(respond, json_error)
+
+    async def file(self, request: Request) -> Response:
+        def respond() -> Response:
+            query = parse_query(
+                request.query_params.multi_items(), FILE_ENDPOINT.query, required=FILE_ENDPOINT.required
+            )
+            return file_response(self._service.original(request.path_params["collection"], **query))
 
         return await self._in_thread(respond, json_error)
 

@@ -10,7 +10,8 @@ from typing import Any, get_type_hints
 import msgspec
 
 from holdfast.core.distribution import installed_version
-from holdfast.web.routes import ENDPOINTS, Endpoint, SearchBackend
+from holdfast.web.files import DOWNLOAD_TYPE, FILE_TYPES
+from holdfast.web.routes import ENDPOINTS, FILE_ENDPOINT, Endpoint, SearchBackend
 
 SCHEMA_REF = "#/components/schemas/{name}"
 ERROR_SCHEMA = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
@@ -32,7 +33,8 @@ def openapi_document(service: SearchBackend, endpoints: Sequence[Endpoint] = END
         "paths": {
             endpoint.path: _operation(endpoint, schema, [*_path_params(endpoint), *_query_params(endpoint, method)])
             for endpoint, method, schema in zip(endpoints, methods, schemas, strict=True)
-        },
+        }
+        | {FILE_ENDPOINT.path: _file_operation(service)},
         "components": {"schemas": {**components, "Error": ERROR_SCHEMA}},
     }
 
@@ -60,6 +62,14 @@ def _operation(
     errors = {status: _json_body(why, {"$ref": SCHEMA_REF.format(name="Error")}) for status, why in ERRORS.items()}
     responses = {"200": _json_body("the result", schema), **errors}
     return {"get": {"summary": endpoint.summary, "parameters": parameters, "responses": responses}}
+
+
+def _file_operation(service: SearchBackend) -> dict[str, Any]:
+    query = _query_params(FILE_ENDPOINT, getattr(service, FILE_ENDPOINT.method))
+    described = _operation(FILE_ENDPOINT, {}, [*_path_params(FILE_ENDPOINT), *query])
+    types = dict.fromkeys([*FILE_TYPES, DOWNLOAD_TYPE], {"schema": {"type": "string", "format": "binary"}})
+    described["get"]["responses"]["200"] = {"description": "the file", "content": types}
+    return described
 
 
 def _json_body(description: str, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.core.html_template import HtmlTemplate
+from holdfast.web.files import address_of
 from holdfast.web.routes import SearchHit
 
 _TEMPLATE = HtmlTemplate(files("holdfast.web").joinpath("search_page.html").read_text(encoding="utf-8"))
@@ -43,6 +44,7 @@ def _hit(hit: SearchHit) -> dict[str, Any]:
     title = hit.title if hit.title not in hit.key else ""
     return {
         "key": hit.key,
+        "address": address_of(hit),
         "has_details": bool(hit.shows_page or title),
         "page": str(hit.page) if hit.shows_page else "",
         "hit_title": title,

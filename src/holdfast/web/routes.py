@@ -44,8 +44,30 @@ ENDPOINTS = (
 )
 
 
+FILE_ENDPOINT = Endpoint(
+    "/files/{collection}",
+    "original",
+    "Get the original file of a document, as it was made searchable.",
+    DOCUMENT_PARAMS,
+    required=("source", "key"),
+)
+"""The one route that answers with a file."""
+
+
 class SearchHit(Protocol):
     """One result of a search, as the page shows it."""
+
+    @property
+    def collection(self) -> str:
+        """The collection of the document."""
+
+    @property
+    def source(self) -> str:
+        """The source of the document: a folder, a file or a URL."""
+
+    @property
+    def kind(self) -> str:
+        """The file type of the document."""
 
     @property
     def key(self) -> str:
@@ -80,6 +102,18 @@ class SearchResponse(Protocol):
         """The results, best first."""
 
 
+class FileContent(Protocol):
+    """The original file of a document."""
+
+    @property
+    def name(self) -> str:
+        """The name of the file, without folders."""
+
+    @property
+    def content(self) -> bytes:
+        """The content of the file."""
+
+
 class SearchBackend(Protocol):
     """The service behind the routes. It is called from many threads. Problems with the store are a StoreError.
 
@@ -99,6 +133,9 @@ class SearchBackend(Protocol):
 
     def search(self, question: str, *, collection: str, **filters: Any) -> SearchResponse:
         """Search a collection."""
+
+    def original(self, collection: str, source: str, key: str) -> FileContent:
+        """Return the original file of a document."""
 
 
 def call(service: SearchBackend, endpoint: Endpoint, path: Mapping[str, str], query: Mapping[str, Any]) -> Any:

@@ -121,6 +121,7 @@ def test_new_changed_moved_and_deleted_files_are_followed(letters: Path, start: 
         until_found("ground.md")
         code, said = watch.stop()
     assert code == 130
+    assert said.startswith("Watching letters; stop with Ctrl-C.\n")
     assert "Stopped by Ctrl-C." in said
     assert "thirty kilos" in holdfast("search", "anchor").output
 

@@ -28,6 +28,7 @@ def serve(cli: CliContext, /, *, host: str, port: int) -> None:
     \b
       /                            the search page
       /search?q=notice+period      the output of `holdfast search --json`
+      /files/NAME?source=&key=     the original file of a document; the search page links to it
       /collections                 the collections
       /openapi.json                all paths and parameters (OpenAPI)
     """

@@ -101,7 +101,7 @@ def watch(
     args = (*sources, *collection_args, *source_args(scan))
     limit = Budget(budget)
     with open_persistent_store(cli) as store, add_resume_hint(cli, "watch", *args):
-        report = Report()
+        report, announced = Report(), False
         while True:
             library = Library(store, collection, allow_private=allow_private, follow_symlinks=follow_symlinks)
             counts = collection_counts(library, threads=options["threads"])
@@ -111,6 +111,9 @@ def watch(
                 watchers = [watch.watcher(source) for source in sources]
                 library.prepare(processes=options["processes"])
                 counts.recount()
+                if not announced:
+                    progress.display.show_message(f"Watching {', '.join(sources)}; stop with Ctrl-C.")
+                    announced = True
                 preload_parsers(pdfs=True)
                 with watch.scanning(watchers, every) as work:
                     loaded = LoadedPipeline(library.pipeline, library.collection.name)

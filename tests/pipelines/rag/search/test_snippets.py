@@ -26,3 +26,12 @@ def test_a_snippet_begins_where_most_of_the_words_are(chosen: list[str]) -> None
 def test_marks_are_words_of_the_question(chosen: list[str]) -> None:
     snippet, marks = snippet_of(" ".join(chosen), ["boat", "sand"])
     assert {snippet[a:b].lower() for a, b in marks} <= {"boat", "sand"}
+
+
+def test_an_ellipsis_shows_where_text_was_cut_off() -> None:
+    text = " ".join(["water"] * 200 + ["anchor"] + ["water"] * 200)
+    snippet, ((start, end),) = snippet_of(text, ["anchor"])
+    assert snippet.startswith("… water")
+    assert snippet.endswith("water …")
+    assert snippet[start:end] == "anchor"
+    assert snippet_of("an anchor holds", ["anchor"]) == ("an anchor holds", ((3, 9),))

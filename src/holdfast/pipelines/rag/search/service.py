@@ -32,6 +32,7 @@ from holdfast.pipelines.rag.collections.status import (
 from holdfast.pipelines.rag.index import Where
 from holdfast.pipelines.rag.index.qdrant.protocol import QdrantError
 from holdfast.pipelines.rag.index.registry import Indexes
+from holdfast.pipelines.rag.search.original_file import FileNotShown, OriginalFile, read_original
 from holdfast.pipelines.rag.search.search import By, SearchResult
 from holdfast.pipelines.rag.values import DEFAULT_COLLECTION, DEFAULT_RESULTS
 from holdfast.stores.protocol import Store
@@ -120,6 +121,7 @@ class SearchService:
     not_found_errors: ClassVar[tuple[type[Exception], ...]] = (
         NoSuchCollection,
         UnknownDocument,
+        FileNotShown,
         CustomEmbedderRequired,
     )
     """Errors that mean: the collection or the document does not exist."""
@@ -161,6 +163,12 @@ class SearchService:
         with _as_store_errors():
             self._find(collection)
             return read_progress(self._store, self._store.document(collection, source, key))
+
+    def original(self, collection: str, source: str, key: str) -> OriginalFile:
+        """Return the original file of a document, if it is a file of this machine and has not changed."""
+        with _as_store_errors():
+            self._find(collection)
+            return read_original(self._store, collection, source, key)
 
     def health(self) -> Health:
         """Check that the store can be read."""

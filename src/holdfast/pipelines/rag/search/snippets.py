@@ -10,11 +10,16 @@ from holdfast.pipelines.rag.index.keyword_query import WORD
 SNIPPET_LENGTH = 240
 """Characters of a snippet, at most."""
 
+ELLIPSIS = "…"
+
 Span = tuple[int, int]
 
 
 def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[Span, ...]]:
-    """Return the part of a text that has most of the words, on one line, and where the words are in it."""
+    """Return the part of a text that has most of the words, on one line, and where the words are in it.
+
+    Where text was cut off, there is an ellipsis.
+    """
     text = " ".join(text.split())
     prefixes = _prefixes(words)
     spans = [match.span() for match in WORD.finditer(text) if match.group().lower().startswith(prefixes)]
@@ -22,7 +27,10 @@ def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[Span, ...]]:
     end = min(start + SNIPPET_LENGTH, len(text))
     end = max(_word_start(text, end), start) if end < len(text) else end
     end = end if end > start else start + SNIPPET_LENGTH  # one word that is longer than a snippet
-    return text[start:end].rstrip(), tuple((a - start, b - start) for a, b in spans if start <= a and b <= end)
+    before, after = f"{ELLIPSIS} " if start else "", f" {ELLIPSIS}" if end < len(text) else ""
+    shift = len(before) - start
+    marks = tuple((a + shift, b + shift) for a, b in spans if start <= a and b <= end)
+    return f"{before}{text[start:end].rstrip()}{after}", marks
 
 
 def _best_start(text: str, spans: Sequence[Span]) -> int:
