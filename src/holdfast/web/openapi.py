@@ -67,7 +67,7 @@ def _operation(
 def _file_operation(service: SearchBackend) -> dict[str, Any]:
     query = _query_params(FILE_ENDPOINT, getattr(service, FILE_ENDPOINT.method))
     described = _operation(FILE_ENDPOINT, {}, [*_path_params(FILE_ENDPOINT), *query])
-    types = dict.fromkeys([*FILE_TYPES, DOWNLOAD_TYPE], {"schema": {"type": "string", "format": "binary"}})
+    types = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (*FILE_TYPES, DOWNLOAD_TYPE)}
     described["get"]["responses"]["200"] = {"description": "the file", "content": types}
     return described
 
