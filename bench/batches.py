@@ -115,9 +115,9 @@ def reconcile(store: Store, url: str) -> None:
         assert found.balances
     for _ in range(3):
         started = time.perf_counter()
-        command = [sys.executable, "-m", "holdfast", "reconcile", "old", "--store", url]
+        command = [sys.executable, "-m", "holdfast", "batch", "reconcile", "old", "--store", url]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        print(f"holdfast reconcile, the whole command: {time.perf_counter() - started:.2f} s", flush=True)
+        print(f"holdfast batch reconcile, the whole command: {time.perf_counter() - started:.2f} s", flush=True)
     started = time.perf_counter()
     store.report("old", "march")
     print(f"a report with its hashes: {time.perf_counter() - started:.1f} s")

@@ -1,6 +1,6 @@
 """A pipeline with a common mistake: a body that writes to the database itself.
 
-    holdfast crashtest examples/mistaken.py
+    holdfast pipeline crashtest examples/mistaken.py
 
 finds it: after a kill at the wrong moment, a customer has paid twice. `corrected` below shows how to fix it.
 """

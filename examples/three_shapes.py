@@ -1,6 +1,6 @@
 """The three shapes of body, each with its own rows: rows of a table, or an effect with its undo.
 
-    holdfast crashtest examples/three_shapes.py
+    holdfast pipeline crashtest examples/three_shapes.py
 
 kills it at every commit point and shows that the rows and the stored items are always the same.
 """

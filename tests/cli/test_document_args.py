@@ -108,7 +108,7 @@ def test_a_file_name_that_is_not_utf_8_is_refused_by_name(holdfast: Run, folder:
     [
         ("show", "\udcff.txt"),
         ("dead", "list", "--text", "\udcff"),
-        ("cancel", "\udcff*", "--reason", "x"),
+        ("doc", "cancel", "\udcff*", "--reason", "x"),
     ],
 )
 def test_a_word_that_no_store_could_have_is_refused(holdfast: Run, line: tuple[str, ...]) -> None:
@@ -121,7 +121,7 @@ def test_a_word_that_no_store_could_have_is_refused(holdfast: Run, line: tuple[s
 def test_output_files_may_have_any_name(holdfast: Run, folder: Path) -> None:
     holdfast("run", "papers.py", "docs")
     odd = os.fsdecode(b"\xff.json")
-    assert holdfast("capsule", "pack", "docs/a.txt", "-o", odd).exit_code == 0
+    assert holdfast("doc", "pack", "docs/a.txt", "-o", odd).exit_code == 0
     assert (folder / odd).exists()
 
 
@@ -196,7 +196,7 @@ def test_a_document_is_found_by_its_path_as_typed(
 
 def test_a_pattern_of_paths_is_relative_to_the_current_folder(holdfast: Run) -> None:
     holdfast("submit", "papers.py", "docs")
-    assert "1 document cancelled" in holdfast("cancel", "docs/a*", "--reason", "x").stdout
+    assert "1 document cancelled" in holdfast("doc", "cancel", "docs/a*", "--reason", "x").stdout
 
 
 def test_touched_files_are_unchanged(holdfast: Run, folder: Path) -> None:

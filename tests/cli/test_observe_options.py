@@ -165,7 +165,7 @@ def test_a_worker_serves_its_own_counters(holdfast: Run, start: Start) -> None:
 @needs_prometheus
 def test_a_port_that_is_taken_is_reported_in_a_sentence(holdfast: Run, start: Start) -> None:
     holdfast("run", "papers.py", "docs")
-    process = start("metrics", "--port", "0")
+    process = start("store", "metrics", "--port", "0")
     assert process.stderr is not None
     told = SERVED.search(process.stderr.readline())
     assert told is not None
@@ -181,7 +181,7 @@ def test_a_port_that_is_taken_is_reported_in_a_sentence(holdfast: Run, start: St
 def test_metrics_print_the_store_once(holdfast: Run, folder: Path) -> None:
     (folder / "docs" / "bad.txt").write_text("x")
     holdfast("run", "papers.py", "docs")
-    result = holdfast("metrics", "--once")
+    result = holdfast("store", "metrics", "--once")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert 'holdfast_documents{pipeline="papers",state="done",step=""} 2.0' in lines
@@ -193,7 +193,7 @@ def test_metrics_print_the_store_once(holdfast: Run, folder: Path) -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_metrics_are_served_until_it_is_stopped(holdfast: Run, start: Start, number: signal.Signals, code: int) -> None:
     holdfast("run", "papers.py", "docs")
-    process = start("metrics", "--port", "0")
+    process = start("store", "metrics", "--port", "0")
     text = fetched(process.stderr)
     process.send_signal(number)
     _, errors = process.communicate(timeout=20)
@@ -204,19 +204,19 @@ def test_metrics_are_served_until_it_is_stopped(holdfast: Run, start: Start, num
 
 def test_metrics_for_programs_need_no_extra(holdfast: Run) -> None:
     holdfast("run", "papers.py", "docs")
-    (said,) = json.loads(holdfast("metrics", "--json").stdout)
+    (said,) = json.loads(holdfast("store", "metrics", "--json").stdout)
     assert said["documents"] == [{"state": "done", "step": None, "documents": 2}]
     assert (said["dead_letters"], said["orphans"], said["oldest_waiting_seconds"]) == ([], 0, 0.0)
 
 
 def test_metrics_of_a_store_that_is_not_there_are_refused(holdfast: Run) -> None:
-    assert holdfast("metrics", "--once").exit_code == 3
+    assert holdfast("store", "metrics", "--once").exit_code == 3
 
 
 @pytest.mark.parametrize(
     ("words", "missing", "remedy"),
     [
-        (("metrics", "--once"), "prometheus_client", "pip install 'holdfast-pipelines[prometheus]'"),
+        (("store", "metrics", "--once"), "prometheus_client", "pip install 'holdfast-pipelines[prometheus]'"),
         (("work", "papers.py", "--metrics", ":0"), "prometheus_client", "pip install 'holdfast-pipelines[prometheus]'"),
         (("work", "papers.py", "--otel"), "opentelemetry", "pip install 'holdfast-pipelines[otel]'"),
         (("run", "papers.py", "docs", "--otel"), "opentelemetry.sdk.trace", "pip install 'holdfast-pipelines[otel]'"),

@@ -23,14 +23,25 @@ OURS = re.compile("\x1b\\[(?:[012]|3[1-3])m|[\n\t]")
 """Our own styles, and line ends."""
 ASKING = (
     *(["show", "{key}"], ["show", "{key}", "--items"], ["explain", "{key}"], ["dead", "show", "{key}"]),
-    *(["dead", "list"], ["status"], ["review", "list"], ["explain", "--batch", "{batch}"], ["reconcile", "papers"]),
-    *(["reconcile", "papers", "--batch", "{batch}"], ["orphans"], ["metrics", "--once"], ["cleanup", "--dry-run"]),
-    *(["check", "papers.py"], ["plan", "papers.py"], ["dead", "redrive", "{key}", "--reason", "x"]),
     *(
-        ["seal", "papers", "{batch}"],
-        ["close", "papers", "{batch}"],
+        ["dead", "list"],
+        ["status"],
+        ["review", "list"],
+        ["explain", "--batch", "{batch}"],
+        ["batch", "reconcile", "papers"],
+    ),
+    *(
+        ["batch", "reconcile", "papers", "--batch", "{batch}"],
+        ["doc", "orphans"],
+        ["store", "metrics", "--once"],
+        ["batch", "cleanup", "--dry-run"],
+    ),
+    *(["pipeline", "check", "papers.py"], ["plan", "papers.py"], ["dead", "redrive", "{key}", "--reason", "x"]),
+    *(
+        ["batch", "seal", "papers", "{batch}"],
+        ["batch", "close", "papers", "{batch}"],
         ["run", "papers.py"],
-        ["capsule", "pack", "{key}"],
+        ["doc", "pack", "{key}"],
     ),
 )
 
@@ -60,7 +71,7 @@ def capsule(holdfast: Run, folder: Path) -> Any:
     (folder / "docs" / "bad.txt").write_text("x")
     holdfast("run", "papers.py", "docs")
     holdfast("dead", "accept", "docs/bad.txt", "--reason", "cannot be read")
-    holdfast("dead", "capsule", "docs/bad.txt", "-o", "cap.json")
+    holdfast("doc", "pack", "docs/bad.txt", "-o", "cap.json")
     found = json.loads((folder / "cap.json").read_text())
     found["asides"] = [{"step": "judge", "position": 0, "tries": 1, "error": {"kind": "E", "message": "m"}}]
     return found
@@ -71,7 +82,7 @@ def answers(folder: Path, capsule: Any) -> Iterator[tuple[str, str]]:
     for left in (*folder.glob("new.db*"), *folder.glob("hostile.json")):
         left.unlink()
     (folder / "hostile.json").write_text(json.dumps(capsule))
-    yield from _answer(["capsule", "load", "hostile.json"])
+    yield from _answer(["doc", "load", "hostile.json"])
     for words in ASKING if (folder / "new.db").exists() else ():
         names = {"key": capsule["document"]["key"], "batch": capsule["document"]["batch"]}
         yield from _answer([word.format(**names) for word in words])

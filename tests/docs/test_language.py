@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 
 from holdfast.cli.app import app, every_command
@@ -104,11 +103,9 @@ def test_the_sentences_of_a_page_are_short(page: Path) -> None:
 def help_texts() -> Iterator[tuple[str, str]]:
     """Yield every help text of the command line with its name: of commands, subcommands and options."""
     for name, command in [("holdfast", app), *every_command().items()]:
-        subcommands = command.commands.items() if isinstance(command, click.Group) and command is not app else ()
-        for full_name, one in [(name, command), *((f"{name} {sub}", it) for sub, it in subcommands)]:
-            yield full_name, one.help or ""
-            for parameter in one.params:
-                yield f"{full_name} {parameter.opts[0]}", getattr(parameter, "help", None) or ""
+        yield name, command.help or ""
+        for parameter in command.params:
+            yield f"{name} {parameter.opts[0]}", getattr(parameter, "help", None) or ""
 
 
 HELP_TEXTS = dict(help_texts())

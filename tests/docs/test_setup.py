@@ -121,7 +121,9 @@ def run_hf(folder: Path, environment: dict[str, str]) -> subprocess.CompletedPro
 
 
 @pytest.mark.skipif(os.name != "posix", reason="hf is a script for a POSIX shell")
-@pytest.mark.parametrize(("word", "packages"), [(word, packages) for word, (_, packages) in COMMANDS.items()])
+@pytest.mark.parametrize(
+    ("word", "packages"), [(word, packages) for section in COMMANDS.values() for word, (packages, _) in section.items()]
+)
 def test_hf_installs_what_a_command_needs_and_takes_paths_from_where_people_are(
     tmp_path: Path, word: str, packages: str
 ) -> None:

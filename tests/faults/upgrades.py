@@ -35,7 +35,7 @@ def upgrade(case_run: CaseRun) -> str:
 
 
 def _migrate(env: Environment) -> None:
-    command = [sys.executable, *NEWER, "migrate", "--store", env.url]
+    command = [sys.executable, *NEWER, "store", "migrate", "--store", env.url]
     done = subprocess.run(
         command, env=os.environ | env.variables, capture_output=True, text=True, timeout=60, check=False
     )

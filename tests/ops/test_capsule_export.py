@@ -123,7 +123,7 @@ def test_a_document_that_could_not_be_loaded_cannot_be_packed(
     step_id = anywhere.declare(pipeline.shape()).step_ids["one"]
     _damage(anywhere, harness.document("a b").id, json.dumps({str(step_id): made}))
     with pytest.raises(
-        CapsuleError, match=r"it reuses a later generation\. Its row is damaged: .*holdfast rewind 'a b' --to one"
+        CapsuleError, match=r"it reuses a later generation\. Its row is damaged: .*holdfast doc rewind 'a b' --to one"
     ):
         pack(anywhere, harness.document("a b").id, io.BytesIO())
 

@@ -50,7 +50,7 @@ def test_a_due_document_waits_for_those_before_it(harness: StoreHarness) -> None
     explanation = explained(harness, "c")
     assert "It waits for a worker at step extract" in explanation.sentences[0]
     assert "2 documents come before it, by priority, then age" in explanation.sentences[0]
-    assert explanation.sentences[0].endswith("To move it up: `holdfast priority 10 c --reason ...`.")
+    assert explanation.sentences[0].endswith("To move it up: `holdfast doc priority 10 c --reason ...`.")
     assert (explanation.facts["cause"], explanation.facts["ahead"]) == ("due", 2)
 
 
@@ -167,7 +167,7 @@ def test_a_deadline_is_explained(harness: StoreHarness) -> None:
     explanation = explained(harness)
     assert explanation.facts["cause"] == "overdue"
     assert explanation.sentences[-1].endswith(
-        "`holdfast orphans papers a --batch march --worker ann --grace 30s --strategy requeue --reason ...`."
+        "`holdfast doc orphans papers a --batch march --worker ann --grace 30s --strategy requeue --reason ...`."
     )
 
 
@@ -184,7 +184,7 @@ def test_a_document_of_a_silent_worker_can_be_taken_over(harness: StoreHarness) 
 def test_taking_one_document_over_leaves_all_others_alone(harness: StoreHarness) -> None:
     harness.submit_and_claim()
     harness.clock.advance(LEASE * 2)
-    only = "holdfast orphans papers a --batch march --worker ann --grace 30s --strategy requeue --reason ..."
+    only = "holdfast doc orphans papers a --batch march --worker ann --grace 30s --strategy requeue --reason ..."
     assert only in str(explained(harness))
 
 
@@ -273,7 +273,7 @@ def test_a_done_document_is_explained_with_its_generation(harness: StoreHarness)
 def test_a_key_of_several_batches_is_named_with_its_batch(harness: StoreHarness) -> None:
     harness.submit("a")
     harness.submit("a", batch="april")
-    assert "`holdfast priority 10 a --pipeline papers --batch march --reason ...`" in str(explained(harness))
+    assert "`holdfast doc priority 10 a --pipeline papers --batch march --reason ...`" in str(explained(harness))
 
 
 def test_explaining_changes_nothing(harness: StoreHarness) -> None:
@@ -331,7 +331,7 @@ def test_silent_and_overdue_documents_of_a_batch_lead_to_a_scan(harness: StoreHa
     harness.clock.advance(LEASE * 2)
     harness.store.heartbeat(harness.worker)
     explanation = of_batch(harness).sentences
-    scan = "look first: `holdfast orphans papers --batch march --grace 30s`."
+    scan = "look first: `holdfast doc orphans papers --batch march --grace 30s`."
     assert explanation[1].startswith("2 are held at step extract by a worker that is silent")
     assert explanation[2].startswith("1 is overdue at step extract")
     assert explanation[1].endswith(scan)
@@ -379,7 +379,7 @@ def test_a_finished_batch_says_what_keeps_it_from_being_closed(harness: StoreHar
     assert explanation.sentences[-1] == (
         "What keeps the batch from being closed: 1 dead letter nobody accepted, unless the pipeline tolerates them "
         "(Pipeline(tolerates=), close --tolerate), and the batch is not sealed: "
-        "`holdfast seal papers march --reason ...`."
+        "`holdfast batch seal papers march --reason ...`."
     )
     assert explanation.facts["not_accepted"] == 1
 
@@ -388,7 +388,7 @@ def test_a_batch_that_is_done_and_sealed_can_be_closed(harness: StoreHarness) ->
     harness.finish(harness.submit_and_claim())
     harness.store.seal("papers", "march", who="cat")
     assert of_batch(harness).sentences[-1] == (
-        "Nothing keeps the batch from being closed: `holdfast close PIPELINE.py march --reason ...`."
+        "Nothing keeps the batch from being closed: `holdfast batch close PIPELINE.py march --reason ...`."
     )
 
 
@@ -402,7 +402,7 @@ def closed(harness: StoreHarness) -> StoreHarness:
     return last
 
 
-CLOSE = "`holdfast close PIPELINE.py march`"
+CLOSE = "`holdfast batch close PIPELINE.py march`"
 
 
 def test_closing_steps_are_gone_on_with_by_closing_again(harness: StoreHarness, closed: StoreHarness) -> None:
@@ -448,7 +448,7 @@ def test_work_of_an_earlier_plan_is_out_of_date(harness: StoreHarness) -> None:
     explanation = explained(harness)
     assert explanation.sentences[-1] == (
         f"Its work is out of date: {last} changed: version 1 -> 2. To redo it from step {last} on: "
-        "`holdfast rewind --stale PIPELINE.py --batch march`."
+        "`holdfast doc rewind --stale PIPELINE.py --batch march`."
     )
     assert explanation.facts["stale"]["to"] == last
     assert f"The work of 1 document is out of date: {last} changed: version 1 -> 2: " in str(of_batch(harness))
@@ -466,7 +466,7 @@ def test_a_damaged_document_is_set_back_and_not_resumed(harness: StoreHarness) -
     harness.release(harness.advance(harness.submit_and_claim()), state="paused", reason="any words", code=DAMAGED_STEP)
     explanation = explained(harness)
     assert "to rewind it: `holdfast rewind a --to chunk --reason ...`" in str(explanation)
-    assert "holdfast resume" not in str(explanation)
+    assert "holdfast doc resume" not in str(explanation)
     assert (explanation.facts["cause"], explanation.facts["to"]) == ("damaged", "chunk")
 
 
@@ -477,13 +477,13 @@ def test_a_document_of_which_nothing_can_be_trusted_is_set_back_to_the_first_ste
 
 def test_a_key_that_looks_like_an_option_comes_after_dashes(harness: StoreHarness) -> None:
     harness.submit("-a")
-    assert "`holdfast priority --reason ... -- 10 -a`" in str(explained(harness, "-a"))
+    assert "`holdfast doc priority --reason ... -- 10 -a`" in str(explained(harness, "-a"))
 
 
 def test_a_priority_below_nothing_looks_like_an_option_too(harness: StoreHarness) -> None:
     harness.submit("a")
     harness.store.prioritise([harness.document().id], priority=-20, who="cat", reason="later")
-    assert "`holdfast priority --reason ... -- -10 a`" in str(explained(harness))
+    assert "`holdfast doc priority --reason ... -- -10 a`" in str(explained(harness))
 
 
 def test_an_unknown_batch_is_refused(harness: StoreHarness) -> None:

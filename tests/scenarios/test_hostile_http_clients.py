@@ -37,7 +37,7 @@ def _wsgi(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 
 @pytest.fixture(params=["search", "metrics"], scope="module")
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
-    """The port of the server of `holdfast serve`, and of that of `holdfast metrics`."""
+    """The port of the server of `holdfast serve`, and of that of `holdfast store metrics`."""
     if request.param == "metrics":
         from holdfast.observe.metrics_server import serve_wsgi
 

@@ -347,19 +347,19 @@ def test_commands_say_which_steps_are_paused_and_why(away: str) -> None:
     (pipeline,) = run(away, "status")["pipelines"]
     (paused,) = pipeline["paused_steps"]
     assert (paused["step"], paused["category"], paused["recoverable"]) == ("call", "authentication", False)
-    (listed,) = run(away, "circuit", "list")["circuits"]
+    (listed,) = run(away, "pipeline", "circuit", "list")["circuits"]
     assert listed["is_open"]
     facts = run(away, "explain", "d002")
     assert (facts["cause"], facts["category"], facts["recoverable"]) == ("circuit", "authentication", False)
     batch = run(away, "explain", "--pipeline", "p", "--batch", "b")
     assert batch["paused_steps"] == ["call"]
     assert [(cause["kind"], cause["documents"]) for cause in batch["causes"]] == [("circuit", 3)]
-    assert run(away, "metrics")[0]["paused_steps"] == ["call"]
+    assert run(away, "store", "metrics")[0]["paused_steps"] == ["call"]
 
 
 @pytest.mark.wording
 def test_people_read_what_to_do(away: str) -> None:
-    for arguments in (["status"], ["explain", "d002"], ["circuit", "list"], ["explain", "--batch", "b"]):
+    for arguments in (["status"], ["explain", "d002"], ["pipeline", "circuit", "list"], ["explain", "--batch", "b"]):
         shown = CliRunner().invoke(app, [*arguments, "--store", away]).output
         assert "Step call is paused for all documents" in shown, arguments
         assert "Check the key or the password" in shown, arguments
@@ -369,9 +369,9 @@ def test_people_read_what_to_do(away: str) -> None:
 def test_a_person_can_let_a_paused_step_go_on(away: str) -> None:
     closed = run(away, "circuit", "close", "p", "call", "--reason", "the key is right now", "--who", "ann")
     assert closed == {"pipeline": "p", "step": "call", "closed": True}
-    (circuit,) = run(away, "circuit", "list")["circuits"]
+    (circuit,) = run(away, "pipeline", "circuit", "list")["circuits"]
     assert (circuit["is_open"], circuit["closed_by"]) == (False, "ann")
-    again = CliRunner().invoke(app, ["circuit", "close", "p", "call", "--reason", "why", "--store", away])
+    again = CliRunner().invoke(app, ["pipeline", "circuit", "close", "p", "call", "--reason", "why", "--store", away])
     assert again.exit_code == 1
     assert run(away, "explain", "d002")["cause"] in ("due", "backoff")
 

@@ -147,7 +147,9 @@ def test_items_that_cannot_be_read_are_named(store: Store, edit: Edit, value: st
 
 def test_an_item_that_is_not_json_cannot_be_packed_into_a_capsule(store: Store, edit: Edit) -> None:
     edit("update hf_item set value = 'not json', items = 1")
-    with pytest.raises(CapsuleError, match=r"item 0 of its step read cannot be read .*`holdfast rewind done --to read"):
+    with pytest.raises(
+        CapsuleError, match=r"item 0 of its step read cannot be read .*`holdfast doc rewind done --to read"
+    ):
         pack(store, store.find("done")[0].id, io.BytesIO())
 
 

@@ -706,7 +706,7 @@ def test_a_fresh_database_may_be_opened_many_times_at_once(postgres_url: str) ->
 
 def test_an_older_schema_has_to_be_migrated_first(store: PostgresStore, postgres_url: str) -> None:
     ask(postgres_url, "update hf_schema set version = -version")
-    with pytest.raises(SchemaOutdated, match="holdfast migrate"):
+    with pytest.raises(SchemaOutdated, match="holdfast store migrate"):
         PostgresStore(postgres_url)
 
 

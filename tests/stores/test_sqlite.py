@@ -428,7 +428,7 @@ class TestFiles:
 
     def test_an_outdated_schema_is_refused(self, url: str, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sqlite_store, "NEWEST", sqlite_store.NEWEST + 1)
-        with pytest.raises(SchemaOutdated, match="run `holdfast migrate`"):
+        with pytest.raises(SchemaOutdated, match="run `holdfast store migrate`"):
             SqliteStore(url)
 
     def test_a_statement_that_fails_after_an_upgrade_of_the_schema_says_so(self, url: str, store: SqliteStore) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
@@ -45,6 +46,7 @@ class CliContext:
         self.store_option: str | None = None
         self.json = False
         self.debug = False
+        self.callback: Callable[..., Any] | None = None  # the function of the command; see `resumable`, `only_prints`
 
     @property
     def store_url(self) -> str:

@@ -1,4 +1,4 @@
-"""The exit codes of the command line, as `holdfast --help` lists them."""
+"""The exit codes of the command line, as `holdfast help exit-codes` lists them."""
 
 from __future__ import annotations
 
@@ -24,3 +24,23 @@ TERMINATED = 143
 
 BY_SIGNAL = {"SIGHUP": HUNG_UP, "SIGINT": INTERRUPTED, "SIGTERM": TERMINATED}
 """The exit code of a command that a signal stopped, by the name of the signal."""
+
+EXIT_CODES = {
+    "0": "Success.",
+    "1": "There is something to look at: dead letters (run, work --drain, ingest, pipeline debug), a batch that cannot "
+    "be closed yet (batch close), missing documents (batch reconcile), not the expected number of documents (batch seal "
+    "--expect), a pipeline that does not fit its store (pipeline check), results that are gone (pipeline verify), a "
+    "kill that changed the result (pipeline crashtest).",
+    "2": "Wrong usage, or an error in the pipeline's file.",
+    "3": "The store cannot be used.",
+    "4": "A source could not be reached (ingest, plan), or a step is paused because its service is away. The rest was "
+    "done. Run the command again.",
+    "5": "The system refused memory, open files or threads, or stdout could not be written. All work is saved.",
+    "6": "The document is not finished: another worker holds it, or it waits (work --key). Run the command again "
+    "later.",
+    "129": "Stopped by SIGHUP: the terminal was closed. All work is saved.",
+    "130": "Stopped by Ctrl-C. All work is saved. Run the command again to continue.",
+    "141": "The reader of stdout has ended, as with | head. A command that works has finished its work.",
+    "143": "Stopped by SIGTERM. All work is saved.",
+}
+"""What each exit code means."""

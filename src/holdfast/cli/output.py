@@ -12,14 +12,17 @@ import os
 import re
 import select
 import sys
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import click
 import msgspec
 
 from holdfast.cli.exit_codes import OK, OUTPUT_CLOSED, SYSTEM_ERROR
 from holdfast.core.formatting import CONTROL_CHARS, escape_control_chars, printable
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 STDOUT, STDERR = 1, 2
 
@@ -148,6 +151,13 @@ def final_exit_code(stdout: GuardedStream, code: int) -> int:
 
 STOP_WHEN_LOST: ContextVar[bool] = ContextVar("STOP_WHEN_LOST", default=False)
 """Set for commands that only print: they end when nobody can read what they print."""
+
+
+def only_prints(command: Command) -> Command:
+    """Mark a command that changes nothing: it ends when stdout is lost. The others finish their work first."""
+    command.only_prints = True  # type: ignore[attr-defined]
+    return command
+
 
 _STYLE_PREFIX = f"\x1b{os.urandom(8).hex()}"
 """Marks our own styles until they are printed. It is random, so that no text in a store can contain it."""

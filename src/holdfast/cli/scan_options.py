@@ -34,8 +34,8 @@ scan_options = option_group(
         type=click.Choice(ACTIONS),
         default=DEFAULT_ACTION,
         show_default=True,
-        help="Only list; or also clean up, as `holdfast cleanup` does; or before that end stale batches: cancel what "
-        "is open, seal them, and close those that need no person for it.",
+        help="Only list; or also clean up, as `holdfast batch cleanup` does; or before that end stale batches: cancel "
+        "what is open, seal them, and close those that need no person for it.",
     ),
     click.option("--no-scan", is_flag=True, help="Do not scan."),
 )

@@ -50,7 +50,7 @@ def require_store(cli: CliContext, *, created_by: str = "run") -> None:
     if cli.store_url.startswith("postgres") and is_fresh(cli.store_url):
         raise CliError(
             f"{cli.shown_store} has no holdfast tables yet; create them with `holdfast {created_by}` or "
-            "`holdfast migrate`",
+            "`holdfast store migrate`",
             code=STORE_ERROR,
         )
     path = database_file(cli.store_url)

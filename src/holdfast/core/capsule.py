@@ -204,7 +204,7 @@ def refuse_damaged(head: Capsule) -> None:
         raise CapsuleError(
             f"the document {head.document.key!r} cannot be packed, because nobody could load the capsule: "
             f"{error.__cause__ or error}. Its row is damaged: see `holdfast show {key}`, then rewind it with "
-            f"`holdfast rewind {key} --to {head.plan.names[0]}`, or submit it again if its payload is lost"
+            f"`holdfast doc rewind {key} --to {head.plan.names[0]}`, or submit it again if its payload is lost"
         ) from error
 
 

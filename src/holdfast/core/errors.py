@@ -17,7 +17,7 @@ HoldfastError
 ├── MoveRefused            a move is neither to the next step nor further inside its step; nothing was written
 ├── CapsuleError           a capsule cannot be read, written or loaded
 ├── StoreError
-│   ├── SchemaOutdated     run `holdfast migrate`
+│   ├── SchemaOutdated     run `holdfast store migrate`
 │   ├── SchemaNewer        this holdfast is older than the store
 │   ├── StoreReadOnly      the database cannot be written
 │   ├── StoreFull          the disk under the database is full
@@ -208,7 +208,7 @@ class StoreError(HoldfastError):
 
 
 class SchemaOutdated(StoreError):
-    """The schema of the store is older than this holdfast. Run `holdfast migrate`."""
+    """The schema of the store is older than this holdfast. Run `holdfast store migrate`."""
 
 
 class SchemaNewer(StoreError):

@@ -44,7 +44,7 @@ def opened(url: str) -> Iterator[Store]:
 
     Raises:
         StoreError: The URL names no store, or the database cannot be reached.
-        SchemaOutdated: The database was made by an older holdfast. Run `holdfast migrate`.
+        SchemaOutdated: The database was made by an older holdfast. Run `holdfast store migrate`.
         SchemaNewer: The database was made by a newer holdfast. Upgrade holdfast.
 
     Example:

@@ -68,7 +68,7 @@ def _packed(here: DocumentStatus, step: str, position: int, kept: Kept) -> Packe
     except (ValueError, RecursionError) as error:
         raise CapsuleError(
             f"the document {here.key!r} cannot be packed: item {position} of its step {step} cannot be read "
-            f"({error}). Rewind it with `holdfast rewind {quote(here.key)} --to {step}`, then pack it again"
+            f"({error}). Rewind it with `holdfast doc rewind {quote(here.key)} --to {step}`, then pack it again"
         ) from error
     return packed_item(step, position, kept)
 

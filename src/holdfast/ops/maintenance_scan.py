@@ -45,9 +45,9 @@ class MaintenanceScan(Struct, frozen=True, kw_only=True):
         every: How long to wait between two scans. Of many workers, one scans in each interval.
         stale: How long nothing must have moved in a batch, or about a dead letter.
         grace: How long a running document must have shown no sign of life.
-        then: `"list"` changes nothing. `"cleanup"` deletes what `holdfast cleanup` deletes. `"end"` also ends stale
-            batches before: it cancels their open documents, seals them, and closes those that need no person for it:
-            without dead letters that nobody accepted, and without closing steps.
+        then: `"list"` changes nothing. `"cleanup"` deletes what `holdfast batch cleanup` deletes. `"end"` also ends
+            stale batches before: it cancels their open documents, seals them, and closes those that need no person for
+            it: without dead letters that nobody accepted, and without closing steps.
 
     Example:
         holdfast.drain(papers, store, maintenance=holdfast.MaintenanceScan(then="cleanup"), listeners=[print])

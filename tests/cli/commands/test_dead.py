@@ -112,7 +112,7 @@ def test_what_is_accepted_is_shown_and_closes(holdfast: Run) -> None:
     assert "accepted by ann: ValueError" in holdfast("dead", "list").stdout
     again = holdfast("dead", "accept", "docs/bad-1.txt", "--reason", "again")
     assert "0 documents accepted.\n1 document not changed: not dead, or already accepted.\n" in again.stdout
-    assert holdfast("close", "papers.py", "default", "--seal", "--reason", "all is in").exit_code == 0
+    assert holdfast("batch", "close", "papers.py", "default", "--seal", "--reason", "all is in").exit_code == 0
 
 
 @pytest.mark.usefixtures("letters")

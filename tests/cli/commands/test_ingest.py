@@ -133,7 +133,7 @@ def test_an_unknown_name_lists_all_that_it_could_be(holdfast: Run, letters: Path
     said = holdfast("plan", "lettres")
     assert said.exit_code == 2
     assert "there is no folder, file or module lettres" in said.output
-    said = holdfast("verify", "document")
+    said = holdfast("pipeline", "verify", "document")
     assert said.exit_code == 2
     assert "there is no file and no module document" in said.output
     assert "collections are: documents" in said.output
@@ -428,25 +428,25 @@ def test_an_index_that_there_is_not_is_refused(holdfast: Run, letters: Path) -> 
 
 def test_a_collection_is_verified_by_its_name(holdfast: Run, letters: Path) -> None:
     holdfast("ingest", "letters")
-    assert "checked 2 documents with 6 checks" in (said := holdfast("verify", "documents")).output
+    assert "checked 2 documents with 6 checks" in (said := holdfast("pipeline", "verify", "documents")).output
     assert (said.exit_code, "2 fine" in said.output) == (0, True)
     with closing(sqlite3.connect("holdfast.db")) as db:
         db.execute("delete from rag_meaning where document_id = (select min(id) from rag_document)")
         db.commit()
-    said = holdfast("verify", "documents")
+    said = holdfast("pipeline", "verify", "documents")
     assert said.exit_code == 1
     assert "1 fine, 1 gone and to be redone" in said.output
     assert "redo it: holdfast ingest --collection documents\n" in said.output
     assert holdfast("ingest", "--collection", "documents").exit_code == 0
-    assert holdfast("verify", "documents").exit_code == 0
-    assert "no batch 'lettres'" in holdfast("verify", "documents", "--batch", "lettres").output
+    assert holdfast("pipeline", "verify", "documents").exit_code == 0
+    assert "no batch 'lettres'" in holdfast("pipeline", "verify", "documents", "--batch", "lettres").output
 
 
 def test_a_file_that_was_deleted_is_not_missed(holdfast: Run, letters: Path) -> None:
     holdfast("ingest", "letters")
     (letters / "tides.txt").unlink()
     assert "1 of 1 document (100%): 1 done\n" in holdfast("ingest", "letters").output
-    assert "gone" not in (said := holdfast("verify", "documents")).output
+    assert "gone" not in (said := holdfast("pipeline", "verify", "documents")).output
     assert said.exit_code == 0
     assert "Nothing to do. All" in holdfast("ingest", "letters").output
 
@@ -458,7 +458,7 @@ def test_cancelled_documents_are_shown_and_deleted_files_are_not(holdfast: Run, 
     (letters / "anchors.md").write_text("Another text about anchors.")
     with open_store("sqlite:///holdfast.db") as store:
         rag.Library(store).submit_changes("letters")
-    holdfast("cancel", "anchors.md", "--reason", "x")
+    holdfast("doc", "cancel", "anchors.md", "--reason", "x")
     assert "2 of 2 documents (100%): 1 done, 1 cancelled\n" in holdfast("ingest", "letters").output
 
 
@@ -468,11 +468,11 @@ def test_work_that_new_settings_have_not_done_yet_is_not_verified(
 ) -> None:
     holdfast("ingest", "letters")
     holdfast("collection", "configure", "documents", *changed)
-    said = holdfast("verify", "documents")
+    said = holdfast("pipeline", "verify", "documents")
     assert said.exit_code == 2
     assert "run `holdfast ingest --collection documents`, then verify again" in said.output
     holdfast("ingest", "letters")
-    assert holdfast("verify", "documents").exit_code == 0
+    assert holdfast("pipeline", "verify", "documents").exit_code == 0
 
 
 def test_the_vectors_in_use_are_shown_until_the_new_ones_exist(holdfast: Run, letters: Path) -> None:

@@ -38,30 +38,30 @@ def everything(path: Path) -> str:
         return hashlib.sha256("\n".join(db.iterdump()).encode()).hexdigest()
 
 
-@pytest.mark.parametrize("command", ["plan", "check"])
+@pytest.mark.parametrize("command", ["plan", "pipeline check"])
 def test_a_store_that_is_not_there_is_not_made(holdfast: Run, folder: Path, command: str) -> None:
-    result = holdfast(command, "papers.py")
+    result = holdfast(*command.split(), "papers.py")
     assert result.exit_code == 0
     assert "does not have" in result.stdout
     assert "everything is new" in result.stdout
     assert not list(folder.glob("holdfast.db*"))
 
 
-@pytest.mark.parametrize("command", ["plan", "check"])
+@pytest.mark.parametrize("command", ["plan", "pipeline check"])
 def test_a_database_of_somebody_else_is_left_as_it_is(holdfast: Run, folder: Path, command: str) -> None:
     with closing(sqlite3.connect(folder / "holdfast.db")) as db:
         db.execute("create table mine (x)")
     before = (folder / "holdfast.db").read_bytes()
-    assert "everything is new" in holdfast(command, "papers.py").stdout
+    assert "everything is new" in holdfast(*command.split(), "papers.py").stdout
     assert (folder / "holdfast.db").read_bytes() == before
     assert [path.name for path in folder.glob("holdfast.db*")] == ["holdfast.db"]
 
 
-@pytest.mark.parametrize("command", ["plan", "check"])
+@pytest.mark.parametrize("command", ["plan", "pipeline check"])
 def test_an_empty_postgresql_database_stays_empty(holdfast: Run, postgres_url: str, command: str) -> None:
     import psycopg
 
-    assert "everything is new" in holdfast(command, "papers.py", "--store", postgres_url).stdout
+    assert "everything is new" in holdfast(*command.split(), "papers.py", "--store", postgres_url).stdout
     with psycopg.connect(postgres_url) as db:
         assert db.execute("select count(*) from pg_tables where schemaname = 'public'").fetchone() == (0,)
 
@@ -73,9 +73,9 @@ def test_plans_are_shown_on_postgresql(holdfast: Run, folder: Path, postgres_url
     assert "2 documents from extract on: extract changed: version 1 -> 2" in told
 
 
-@pytest.mark.parametrize("command", ["plan", "check"])
+@pytest.mark.parametrize("command", ["plan", "pipeline check"])
 def test_memory_has_nothing_to_look_ahead_in(holdfast: Run, command: str) -> None:
-    assert holdfast(command, "papers.py", "--store", "memory://").exit_code == 2
+    assert holdfast(*command.split(), "papers.py", "--store", "memory://").exit_code == 2
 
 
 def test_a_pipeline_that_the_store_does_not_know_is_new(holdfast: Run, folder: Path) -> None:
@@ -103,7 +103,7 @@ def test_what_is_stale_is_shown_with_the_reason_and_the_command(holdfast: Run, f
     assert "The work of 2 documents is stale, until it is redone:" in told
     assert 'settings of judge changed: null -> {"strict":true}' in told[-3]
     assert told[-2].startswith("redoes judge; reuses extract")
-    assert told[-1] == "To redo it: holdfast rewind --stale papers.py"
+    assert told[-1] == "To redo it: holdfast doc rewind --stale papers.py"
 
 
 def test_how_long_it_took_before_is_shown(holdfast: Run, folder: Path) -> None:
@@ -150,17 +150,17 @@ def test_a_plan_that_would_be_refused_is_refused(holdfast: Run, folder: Path) ->
     assert "2 at 'extract'" in result.stderr
 
 
-@pytest.mark.parametrize("command", ["plan", "check"])
+@pytest.mark.parametrize("command", ["plan", "pipeline check"])
 def test_looking_ahead_changes_nothing(holdfast: Run, folder: Path, command: str) -> None:
     holdfast("run", "papers.py", "docs")
     holdfast("submit", "papers.py", "docs", "--batch", "march")
     before = everything(folder / "holdfast.db")
     raised(folder)
-    assert holdfast(command, "papers.py").exit_code == 0
+    assert holdfast(*command.split(), "papers.py").exit_code == 0
     rewrite(folder, ("def extract", "def pages"), ("doc.output(extract)", "doc.output(pages)"))
-    assert holdfast(command, "papers.py").exit_code != 0
+    assert holdfast(*command.split(), "papers.py").exit_code != 0
     rewrite(folder, ('Pipeline("papers")', 'Pipeline("papers", renamed={"extract": "pages"})'))
-    assert holdfast(command, "papers.py").exit_code == 0
+    assert holdfast(*command.split(), "papers.py").exit_code == 0
     assert everything(folder / "holdfast.db") == before
 
 
@@ -173,17 +173,17 @@ def test_json_has_the_whole_of_it(holdfast: Run, folder: Path) -> None:
     assert answer["changes"] == ["extract changed: version 1 -> 2"]
     (stale,) = answer["stale"]
     assert (stale["to"], stale["documents"], stale["redone"]) == ("extract", 2, ["extract", "judge"])
-    assert answer["redo"] == "holdfast rewind --stale papers.py"
+    assert answer["redo"] == "holdfast doc rewind --stale papers.py"
 
 
 def test_the_same_pipeline_is_the_same(holdfast: Run) -> None:
     holdfast("run", "papers.py", "docs")
-    result = holdfast("check", "papers.py")
+    result = holdfast("pipeline", "check", "papers.py")
     assert (result.exit_code, result.stdout) == (
         0,
         "same: sqlite:///holdfast.db has papers as it is in the file\n",
     )
-    assert json.loads(holdfast("check", "papers.py", "--json").stdout)["verdict"] == "same"
+    assert json.loads(holdfast("pipeline", "check", "papers.py", "--json").stdout)["verdict"] == "same"
 
 
 def test_new_steps_and_stale_work_are_compatible_and_named(holdfast: Run, folder: Path) -> None:
@@ -191,13 +191,13 @@ def test_new_steps_and_stale_work_are_compatible_and_named(holdfast: Run, folder
     raised(folder)
     with (folder / "papers.py").open("a") as file:
         file.write("\n@papers.step\ndef publish(doc):\n    return 1\n")
-    result = holdfast("check", "papers.py")
+    result = holdfast("pipeline", "check", "papers.py")
     told = lines(result.stdout)
     assert result.exit_code == 0
     assert told[0] == "compatible: the documents of papers in sqlite:///holdfast.db can continue"
     assert told[1:3] == ["extract changed: version 1 -> 2", "publish is new"]
     assert "2 documents from extract on: extract changed: version 1 -> 2; publish is new" in told
-    answer = json.loads(holdfast("check", "papers.py", "--json").stdout)
+    answer = json.loads(holdfast("pipeline", "check", "papers.py", "--json").stdout)
     assert (answer["verdict"], answer["stale"][0]["documents"]) == ("compatible", 2)
 
 
@@ -205,10 +205,10 @@ def test_a_refused_pipeline_shows_the_reasons(holdfast: Run, folder: Path) -> No
     holdfast("submit", "papers.py", "docs")
     rewrite(folder, ("def extract", "def pages"), ("doc.output(extract)", "doc.output(pages)"))
     refused = holdfast("run", "papers.py").stderr.removeprefix("Error: ").strip()
-    result = holdfast("check", "papers.py")
+    result = holdfast("pipeline", "check", "papers.py")
     assert result.exit_code == 1
     assert result.stdout.strip() == f"refused: {refused}"
-    answer = json.loads(holdfast("check", "papers.py", "--json").stdout)
+    answer = json.loads(holdfast("pipeline", "check", "papers.py", "--json").stdout)
     assert (answer["verdict"], answer["message"]) == ("refused", refused)
 
 
@@ -220,11 +220,11 @@ def test_a_renamed_step_is_compatible_and_nothing_is_stale(holdfast: Run, folder
         ("doc.output(extract)", "doc.output(pages)"),
         ('Pipeline("papers")', 'Pipeline("papers", renamed={"extract": "pages"})'),
     )
-    result = holdfast("check", "papers.py")
+    result = holdfast("pipeline", "check", "papers.py")
     assert result.exit_code == 0
     assert lines(result.stdout)[1:] == ["extract is renamed to pages"]
     holdfast("run", "papers.py")
-    assert holdfast("check", "papers.py").stdout.startswith("same:")
+    assert holdfast("pipeline", "check", "papers.py").stdout.startswith("same:")
 
 
 def test_documents_that_a_rename_moves_on_are_shown(holdfast: Run, folder: Path) -> None:
@@ -233,19 +233,19 @@ def test_documents_that_a_rename_moves_on_are_shown(holdfast: Run, folder: Path)
     start, stop = text.index("@papers.step\ndef extract"), text.index("@papers.step(retry")
     (folder / "papers.py").write_text(text[:start] + text[stop:])
     rewrite(folder, ('Pipeline("papers")', 'Pipeline("papers", renamed={"extract": "judge"})'))
-    assert "documents at extract go on at judge" in holdfast("check", "papers.py").stdout
+    assert "documents at extract go on at judge" in holdfast("pipeline", "check", "papers.py").stdout
     assert "from judge 2 documents" in lines(holdfast("plan", "papers.py").stdout)
 
 
 def test_documents_paused_for_a_time_are_shown_with_its_end(holdfast: Run, folder: Path) -> None:
     holdfast("submit", "papers.py", "docs")
-    holdfast("pause", "docs/a.txt", "--for", "1h", "--reason", "the line is busy")
+    holdfast("doc", "pause", "docs/a.txt", "--for", "1h", "--reason", "the line is busy")
     due = json.loads(holdfast("show", "docs/a.txt", "--json").stdout)["due_at"]
     until = datetime.fromisoformat(due).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     told = lines(holdfast("plan", "papers.py").stdout)
     assert f"1 document would wait, until {until}: 1 at extract" in told
     assert not any("wait for people" in line for line in told)
-    holdfast("pause", "docs/b.txt", "--reason", "somebody has to look")
+    holdfast("doc", "pause", "docs/b.txt", "--reason", "somebody has to look")
     told = lines(holdfast("plan", "papers.py").stdout)
     assert "1 document would wait for a person: 1 at extract" in told
     said = json.loads(holdfast("plan", "papers.py", "--json").stdout)
@@ -295,6 +295,6 @@ def test_documents_that_would_be_decided_at_once_are_shown(holdfast: Run, folder
 
 def test_a_pause_whose_time_is_over_would_run(holdfast: Run) -> None:
     holdfast("submit", "papers.py", "docs")
-    holdfast("pause", "docs/a.txt", "--for", "1ms", "--reason", "a moment")
+    holdfast("doc", "pause", "docs/a.txt", "--for", "1ms", "--reason", "a moment")
     said = json.loads(holdfast("plan", "papers.py", "--json").stdout)
     assert (said["runs"], said["until"], said["wakes"]) == ({"extract": 2}, {}, None)

@@ -108,7 +108,7 @@ def test_a_document_that_was_taken_over_is_shown_with_its_last_worker(holdfast: 
         harness = StoreHarness(store, clock)
         harness.submit("a")
         harness.claim()
-    holdfast("orphans", "papers", "--strategy", "fail", "--who", "cat", "--reason", "night")
+    holdfast("doc", "orphans", "papers", "--strategy", "fail", "--who", "cat", "--reason", "night")
     assert (
         "night; taken from ann; counts as a lost worker; was running, now dead  (by cat)"
         in holdfast("show", "a").stdout
@@ -126,14 +126,14 @@ def test_a_renamed_document_is_shown_with_what_it_was_called(holdfast: Run, fold
 
 def test_a_priority_is_shown_with_the_one_before(holdfast: Run) -> None:
     holdfast("submit", "papers.py", "docs")
-    holdfast("priority", "10", "docs/a.txt", "--who", "cat", "--reason", "soon")
+    holdfast("doc", "priority", "10", "docs/a.txt", "--who", "cat", "--reason", "soon")
     said = holdfast("show", "docs/a.txt").stdout
     assert "soon; priority from 0 to 10; still waiting  (by cat)" in said
 
 
 def test_what_was_cleaned_up_is_not_said_to_come_yet(holdfast: Run) -> None:
     holdfast("run", "papers.py", "docs")
-    holdfast("cleanup", "--older", "1ms")
+    holdfast("batch", "cleanup", "--older", "1ms")
     assert "kept: nothing; cleaned up at 20" in holdfast("show", "docs/a.txt").stdout
     explained = " ".join(holdfast("explain", "docs/a.txt").stdout.split())
     assert "its items were cleaned up at" in explained

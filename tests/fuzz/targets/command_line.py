@@ -96,16 +96,16 @@ COMMANDS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("explain",): ("--pipeline", "--batch"),
     ("dead", "list"): ("--batch", "--step", "--error", "--text", "--idle", "--limit", "--pipeline"),
     ("dead", "redrive"): ("--rate", "--text", "--who", "--reason", "--dry-run"),
-    ("cancel",): ("--batch", "--step", "--who", "--reason", "--dry-run", "--all"),
-    ("pause",): ("--for", "--batch", "--idle", "--who", "--reason", "--dry-run"),
-    ("priority",): ("--batch", "--text", "--dry-run"),
-    ("rewind",): ("--to", "--batch", "--dry-run", "--who", "--reason"),
+    ("doc", "cancel"): ("--batch", "--step", "--who", "--reason", "--dry-run", "--all"),
+    ("doc", "pause"): ("--for", "--batch", "--idle", "--who", "--reason", "--dry-run"),
+    ("doc", "priority"): ("--batch", "--text", "--dry-run"),
+    ("doc", "rewind"): ("--to", "--batch", "--dry-run", "--who", "--reason"),
     ("review", "list"): ("--batch", "--step"),
-    ("orphans", "scan"): ("--patience", "--older"),
-    ("reconcile",): ("--manifest", "--output"),
-    ("seal",): (),
-    ("cleanup",): ("--older", "--keep", "--dry-run"),
-    ("capsule", "pack"): ("-o", "--batch"),
+    ("doc", "orphans"): ("--patience", "--older"),
+    ("batch", "reconcile"): ("--manifest", "--output"),
+    ("batch", "seal"): (),
+    ("batch", "cleanup"): ("--older", "--keep", "--dry-run"),
+    ("doc", "pack"): ("-o", "--batch"),
     ("plan",): ("--batch",),
 }
 ARGUMENT = st.sampled_from(("k", "b", "fuzz", "*", "dead letter", "read")) | texts
@@ -153,7 +153,7 @@ SETTING = TYPED.filter(lambda text: "/" not in text and fits_environment(text))
 def environment(given: dict[str, str]) -> None:
     with _in_a_folder():
         runner = CliRunner(env={"HOLDFAST_STORE": _store(), **given})
-        check_exit(runner.invoke(app, ["pause", "k", "--dry-run"], prog_name="holdfast"))
+        check_exit(runner.invoke(app, ["doc", "pause", "k", "--dry-run"], prog_name="holdfast"))
         check_exit(runner.invoke(app, ["status"], prog_name="holdfast"))
         before = dict(os.environ)
         os.environ.update({name: value for name, value in given.items() if name.startswith("OTEL")})

@@ -93,7 +93,7 @@ def servers(url: str) -> None:
     open_store(url + ("&" if "?" in url else "?") + "connect_timeout=1").close()
 
 
-COMMANDS = st.sampled_from((("status",), ("show", "k"), ("migrate",), ("dead", "list"), ("capsule", "pack", "k")))
+COMMANDS = st.sampled_from((("status",), ("show", "k"), ("store", "migrate"), ("dead", "list"), ("doc", "pack", "k")))
 
 
 @takes(st.tuples(URL, COMMANDS, st.booleans()), "The command line opens a URL, or ends with 2 or 3 and a message.")

@@ -28,7 +28,7 @@ PRELOADED = (
 """What most commands import: a fork inherits it."""
 BEFORE = [
     ["run", "papers.py", "docs"],
-    ["capsule", "pack", "docs/a.txt", "-o", "before.capsule"],
+    ["doc", "pack", "docs/a.txt", "-o", "before.capsule"],
 ]
 COMMANDS = [
     ["--version"],
@@ -39,7 +39,7 @@ COMMANDS = [
     ["run", "loud.py", "docs"],
     ["submit", "papers.py", "docs"],
     ["work", "papers.py", "--drain"],
-    ["check", "papers.py"],
+    ["pipeline", "check", "papers.py"],
     ["plan", "papers.py"],
     ["status"],
     ["status", "--json"],
@@ -51,17 +51,17 @@ COMMANDS = [
     ["dead", "list", "--json"],
     ["dead", "show", "docs/bad.txt"],
     ["review", "list"],
-    ["orphans"],
-    ["verify", "papers.py"],
-    ["reconcile", "papers"],
-    ["seal", "papers", "--batch", "default"],
-    ["cleanup", "papers", "--dry-run"],
-    ["capsule", "pack", "docs/a.txt", "-o", "-"],
-    ["capsule", "load", "before.capsule", "--store", "sqlite:///new.db"],
-    ["migrate"],
-    ["pause", "docs/a.txt", "--reason", "wait"],
-    ["close", "papers.py", "--batch", "default"],
-    ["cancel", "--batch", "default", "--reason", "no", "--yes"],
+    ["doc", "orphans"],
+    ["pipeline", "verify", "papers.py"],
+    ["batch", "reconcile", "papers"],
+    ["batch", "seal", "papers", "default"],
+    ["batch", "cleanup", "papers", "--dry-run"],
+    ["doc", "pack", "docs/a.txt", "-o", "-"],
+    ["doc", "load", "before.capsule", "--store", "sqlite:///new.db"],
+    ["store", "migrate"],
+    ["doc", "pause", "docs/a.txt", "--reason", "wait"],
+    ["batch", "close", "papers.py", "default"],
+    ["doc", "cancel", "--batch", "default", "--reason", "no"],
 ]
 
 
@@ -125,7 +125,7 @@ def main() -> None:
 def _runs() -> Iterator[tuple[list[str], str]]:
     """Yield every command with every kind of stdout, and the help of all commands with a full one."""
     yield from ((args, stdout) for args in COMMANDS for stdout in STDOUTS)
-    yield from (([name, "--help"], "full") for name in every_command())
+    yield from (([*name.split(), "--help"], "full") for name in every_command())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import pytest
 from holdfast import submit
 from holdfast.cli.pipeline_loader import load_pipeline
 from holdfast.stores.sqlite import SqliteStore
-from tests.cli.commands.test_reconcile import CLOSING
+from tests.cli.commands.batch.test_reconcile import CLOSING
 from tests.cli.conftest import PAPERS, Run
 
 STORE = ("--store", "sqlite:///other.db")
@@ -55,7 +55,9 @@ def restore() -> None:
 
 
 def verbs(commands: list[str]) -> list[str]:
-    return [shlex.split(command)[1] for command in commands]
+    """Return the verb of each command: the first word, or the second one for commands in the groups `doc`, `batch`."""
+    words = [shlex.split(command)[1:3] for command in commands]
+    return [two[1] if two[0] in ("doc", "batch", "pipeline") else two[0] for two in words]
 
 
 def test_what_a_run_advises_can_be_pasted(holdfast: Run, two_batches: None) -> None:
@@ -66,22 +68,22 @@ def test_what_is_advised_about_dead_letters_can_be_pasted(holdfast: Run, two_bat
     holdfast("run", "papers.py", *STORE)
     assert verbs(pasted(holdfast, "status")) == ["show"]
     assert verbs(pasted(holdfast, "dead", "list", "--pipeline", "papers")) == ["dead"] * 3
-    assert verbs(pasted(holdfast, "close", "papers.py", "march")) == ["seal", "dead", "dead"]
-    assert "close" in verbs(pasted(holdfast, "cleanup", "--stale", "1ms"))
+    assert verbs(pasted(holdfast, "batch", "close", "papers.py", "march")) == ["seal", "dead", "dead"]
+    assert "close" in verbs(pasted(holdfast, "batch", "cleanup", "--stale", "1ms"))
     assert verbs(pasted(holdfast, "explain", "--pipeline", "papers", "--batch", "march")).count("dead") == 3
     for key in KEYS:
         assert "show" in verbs(pasted(holdfast, "explain", "--pipeline", "papers", "--batch", "march", "--", key))
 
 
 def test_what_is_advised_about_open_documents_can_be_pasted(holdfast: Run, two_batches: None) -> None:
-    assert verbs(pasted(holdfast, "close", "papers.py", "march")) == ["seal", "explain"]
-    assert "cancel" in verbs(pasted(holdfast, "cleanup", "--stale", "1ms"))
+    assert verbs(pasted(holdfast, "batch", "close", "papers.py", "march")) == ["seal", "explain"]
+    assert "cancel" in verbs(pasted(holdfast, "batch", "cleanup", "--stale", "1ms"))
     assert "explain" in verbs(pasted(holdfast, "explain", "--pipeline", "papers", "--batch", "march"))
     one = ("--pipeline", "papers", "--batch", "march", "--", "-fine")
     assert "priority" in verbs(pasted(holdfast, "explain", *one))
-    holdfast("pause", *STORE, "--reason", "wait", *one)
+    holdfast("doc", "pause", *STORE, "--reason", "wait", *one)
     assert "resume" in verbs(pasted(holdfast, "explain", *one))
-    assert verbs(pasted(holdfast, "resume", "--pipeline", "papers", "--all", "--reason", "on")) == []
+    assert verbs(pasted(holdfast, "doc", "resume", "--pipeline", "papers", "--all", "--reason", "on")) == []
 
 
 def test_what_is_advised_about_a_damaged_document_can_be_pasted(holdfast: Run, two_batches: None) -> None:
@@ -97,10 +99,10 @@ def test_what_is_advised_about_a_damaged_document_can_be_pasted(holdfast: Run, t
 def test_what_is_advised_about_closing_steps_can_be_pasted(holdfast: Run, two_batches: None, folder: Path) -> None:
     (folder / "no-mail").touch()
     holdfast("run", "papers.py", *STORE)
-    close = ("close", "papers.py", "march", "--seal", "--tolerate", "1")
+    close = ("batch", "close", "papers.py", "march", "--seal", "--tolerate", "1")
     assert verbs(pasted(holdfast, *close)) == ["show", "dead", "close", "reconcile"]
     assert verbs(pasted(holdfast, "status")) == ["dead", "close", "show"]
-    assert verbs(pasted(holdfast, "cleanup", "--dry-run")) == ["dead", "close"]
+    assert verbs(pasted(holdfast, "batch", "cleanup", "--dry-run")) == ["dead", "close"]
     assert "close" in verbs(pasted(holdfast, "explain", "--pipeline", "papers", "--batch", "march"))
     assert "dead" in verbs(pasted(holdfast, "explain", "--pipeline", "papers.closing", "march"))
 
@@ -109,15 +111,15 @@ def test_which_one_is_meant_can_be_pasted(holdfast: Run, two_batches: None) -> N
     for key in KEYS:
         assert verbs(pasted(holdfast, "show", "--", key)) == ["show", "show"]
         assert verbs(pasted(holdfast, "explain", "--", key)) == ["explain", "explain"]
-        assert verbs(pasted(holdfast, "debug", "papers.py", "--", key)) == ["debug", "debug"]
+        assert verbs(pasted(holdfast, "pipeline", "debug", "papers.py", "--", key)) == ["debug", "debug"]
 
 
 def test_what_is_advised_to_debug_a_dead_letter_can_be_pasted(holdfast: Run, two_batches: None) -> None:
     holdfast("run", "papers.py", *STORE)
-    assert verbs(pasted(holdfast, "debug", "papers.py", "--batch", "march", "--", "-bad")) == ["debug"]
+    assert verbs(pasted(holdfast, "pipeline", "debug", "papers.py", "--batch", "march", "--", "-bad")) == ["debug"]
 
 
 def test_where_a_capsule_is_loaded_can_be_pasted(holdfast: Run, two_batches: None, folder: Path) -> None:
     where = ("--pipeline", "papers", "--batch", "march", "-o", "my bad.json", "--", "-bad")
-    (command,) = pasted(holdfast, "capsule", "pack", *where)
+    (command,) = pasted(holdfast, "doc", "pack", *where)
     assert "'my bad.json'" in command

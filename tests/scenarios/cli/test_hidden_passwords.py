@@ -31,7 +31,7 @@ WRONG = [
     f"postgresql://127.0.0.1:1/x?passwrd={SECRET}",
     f"postgresql://me:{SECRET}@127.0.0.1:notaport/x",
 ]
-COMMANDS = [("status",), ("migrate",), ("run", "papers.py", "docs"), ("show", "k"), ("search", "word")]
+COMMANDS = [("status",), ("store", "migrate"), ("run", "papers.py", "docs"), ("show", "k"), ("search", "word")]
 
 
 @pytest.mark.parametrize("url", WRONG)
@@ -91,10 +91,10 @@ def test_no_output_log_or_file_has_the_password(holdfast: Run, folder: Path, pos
         ("explain", "docs/a.txt"),
         ("show", "nothing"),
         ("status", "--pipeline", "nothing"),
-        ("capsule", "pack", "docs/a.txt", "-o", "a.capsule"),
-        ("reconcile", "papers", "--batch", "default", "--report", "report.json"),
-        ("reconcile", "papers", "--batch", "default", "--report", "report.html"),
-        ("migrate",),
+        ("doc", "pack", "docs/a.txt", "-o", "a.capsule"),
+        ("batch", "reconcile", "papers", "--batch", "default", "--report", "report.json"),
+        ("batch", "reconcile", "papers", "--batch", "default", "--report", "report.html"),
+        ("store", "migrate"),
     ):
         said += holdfast(*command, "--store", url).output
     assert "docs/a.txt" in said

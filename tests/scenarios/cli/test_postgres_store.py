@@ -6,7 +6,7 @@ from tests.cli.conftest import Run
 
 
 def test_the_commands_work_on_postgresql(holdfast: Run, postgres_url: str) -> None:
-    assert holdfast("migrate", "--store", postgres_url).exit_code == 0
+    assert holdfast("store", "migrate", "--store", postgres_url).exit_code == 0
     assert "2 documents done" in holdfast("run", "papers.py", "docs", "--store", postgres_url).stdout
     answer = json.loads(holdfast("status", "--json", "--store", postgres_url).stdout)
     assert answer["pipelines"][0]["batches"][0]["done"] == 2

@@ -35,10 +35,10 @@ def test_stores_capsules_and_reports_are_private(holdfast: Run, folder: Path) ->
         names = {path.name for path in folder.rglob("*")}
         assert {f"holdfast.db{end}" for end in ("", "-wal", "-shm", "-queue", "-lock")} <= names
     for command in (
-        ("capsule", "pack", "docs/a.txt", "-o", "a.capsule"),
-        ("reconcile", "papers", "--batch", "default", "--report", "report.json"),
-        ("reconcile", "papers", "--batch", "default", "--report", "report.html"),
-        ("--store", "sqlite:///copy.db", "capsule", "load", "a.capsule"),
+        ("doc", "pack", "docs/a.txt", "-o", "a.capsule"),
+        ("batch", "reconcile", "papers", "--batch", "default", "--report", "report.json"),
+        ("batch", "reconcile", "papers", "--batch", "default", "--report", "report.html"),
+        ("--store", "sqlite:///copy.db", "doc", "load", "a.capsule"),
     ):
         said = holdfast(*command)
         assert said.exit_code == 0, said.output

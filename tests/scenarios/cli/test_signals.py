@@ -332,14 +332,14 @@ def test_closing_steps_that_a_signal_stopped_say_so_and_continue(
 ) -> None:
     (folder / "box.py").write_text(SLOW_CLOSING)
     holdfast("run", "box.py", "docs/a.txt")
-    process = start("close", "box.py", "default", "--seal")
+    process = start("batch", "close", "box.py", "default", "--seal")
     wait_for_items(3)
     process.send_signal(number)
     assert (told := ended(process))[0] == code, told
     assert f"Its closing steps were stopped by {word} at pages; everything is saved." in told[1]
-    assert "  holdfast close box.py default --seal" in told[1]
+    assert "  holdfast batch close box.py default --seal" in told[1]
     (folder / "go").touch()
-    again = holdfast("close", "box.py", "default", "--seal")
+    again = holdfast("batch", "close", "box.py", "default", "--seal")
     assert (again.exit_code, "Its closing steps are done." in again.stdout) == (0, True)
 
 
@@ -369,7 +369,7 @@ def test_ctrl_c_twice_does_not_wait_for_closing_steps_and_costs_nothing(
 ) -> None:
     (folder / "box.py").write_text(STUCK_CLOSING)
     holdfast("run", "box.py", "docs/a.txt")
-    process = start("close", "box.py", "default", "--seal")
+    process = start("batch", "close", "box.py", "default", "--seal")
     wait_for_items(1)
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)  # until the first signal is handled; close prints nothing about it
@@ -378,9 +378,10 @@ def test_ctrl_c_twice_does_not_wait_for_closing_steps_and_costs_nothing(
     code, _, error = ended(process)
     assert (code, time.monotonic() - began < 3, "Traceback" in error) == (130, True, False)
     assert (
-        "Stopped at once; what was committed is saved. Continue with:\n  holdfast close box.py default --seal" in error
+        "Stopped at once; what was committed is saved. Continue with:\n  holdfast batch close box.py default --seal"
+        in error
     )
     (folder / "go").touch()
-    assert holdfast("close", "box.py", "default").exit_code == 0
+    assert holdfast("batch", "close", "box.py", "default").exit_code == 0
     here = json.loads(holdfast("show", "default", "--pipeline", "box.closing", "--json").stdout)
     assert (here["state"], here["crashes"]) == ("done", 0)

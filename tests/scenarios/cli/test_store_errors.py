@@ -30,7 +30,7 @@ def schema(folder: Path, version: int) -> None:
     db.close()
 
 
-@pytest.mark.parametrize("words", [("run", "papers.py"), ("status",), ("migrate",), ("show", "x")])
+@pytest.mark.parametrize("words", [("run", "papers.py"), ("status",), ("store", "migrate"), ("show", "x")])
 def test_a_newer_schema_is_refused(holdfast: Run, folder: Path, words: tuple[str, ...]) -> None:
     holdfast("run", "papers.py", "docs")
     schema(folder, 99)
@@ -40,16 +40,16 @@ def test_a_newer_schema_is_refused(holdfast: Run, folder: Path, words: tuple[str
 def test_an_older_schema_is_refused_until_it_is_migrated(holdfast: Run, folder: Path) -> None:
     from holdfast.stores.sqlite import store
 
-    holdfast("migrate")
+    holdfast("store", "migrate")
     older = store.MIGRATIONS
     newer = [*older, (older[-1][0] + 1, "create table hf_later (id integer primary key)")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "MIGRATIONS", newer)
         patch.setattr(store, "NEWEST", newer[-1][0])
-        assert "run `holdfast migrate`" in told(holdfast("status"))
-        assert f"ran migration {newer[-1][0]}" in holdfast("migrate").stdout
+        assert "run `holdfast store migrate`" in told(holdfast("status"))
+        assert f"ran migration {newer[-1][0]}" in holdfast("store", "migrate").stdout
         assert holdfast("status").exit_code == 0
-        assert "up to date" in holdfast("migrate").stdout
+        assert "up to date" in holdfast("store", "migrate").stdout
 
 
 def test_what_is_not_a_database_is_refused(holdfast: Run, folder: Path) -> None:

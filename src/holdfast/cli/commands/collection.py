@@ -8,6 +8,7 @@ from typing import Any
 import click
 from msgspec.structs import asdict, replace
 
+from holdfast.cli.command_group import CommandGroup
 from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.options import common_options, option_group, yes_option
 from holdfast.cli.output import print_json, print_line, styled
@@ -24,10 +25,13 @@ from holdfast.pipelines.rag.index.registry import STORE
 from holdfast.pipelines.rag.search.service import searched_vectors, summarise_collection
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 @common_options
 def collection() -> None:
-    """Manage collections: documents that are searched together."""
+    """Create, show, change and delete collections.
+
+    A collection is a number of documents that are searched together. `holdfast ingest` creates one if needed.
+    """
 
 
 DEFAULTS = CollectionSettings()

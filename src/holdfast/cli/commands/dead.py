@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from holdfast.cli.bulk_decision import Action, apply_action
-from holdfast.cli.commands.capsule import pack
+from holdfast.cli.command_group import CommandGroup
 from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.options import (
     batch_option,
@@ -38,10 +38,14 @@ REDRIVE = Action(
 ACCEPT = Action("accepted", "not dead, or already accepted", (("dead", None),))
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 @common_options
 def dead() -> None:
-    """List, show, redrive and accept dead letters."""
+    """List dead letters, try them again, or accept them.
+
+    A dead letter is a document that failed and is not tried again by itself. Its batch cannot be closed before somebody
+    has redriven or accepted it.
+    """
 
 
 @dead.command("list")
@@ -201,6 +205,3 @@ def accept(cli: CliContext, /, *, who: str, reason: str, dry_run: bool, **given:
         documents = select_documents(cli, store, given, state="dead")
         act = lambda ids: store.accept(ids, who=who, reason=reason)  # noqa: E731
         apply_action(cli, documents, act, ACCEPT, dry_run=dry_run)
-
-
-dead.add_command(pack, "capsule")

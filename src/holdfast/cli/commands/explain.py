@@ -6,7 +6,7 @@ import click
 
 from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.options import common_options, pipeline_option
-from holdfast.cli.output import print_json, print_lines
+from holdfast.cli.output import only_prints, print_json, print_lines
 from holdfast.cli.selection import find_document
 from holdfast.cli.shown_keys import possible_keys
 from holdfast.cli.store_access import open_existing_store, require_batch, require_pipeline
@@ -22,8 +22,9 @@ from holdfast.stores.protocol import Store
 @click.option("--batch", help="Only this batch. Without DOCUMENT, explain the batch.")
 @common_options
 @click.pass_obj
+@only_prints
 def explain(cli: CliContext, *, document: str | None, pipeline: str | None, batch: str | None) -> None:
-    """Explain why a document is in its state, and what to do about it. Nothing is changed.
+    """Explain why a document or a batch does not go on. It also says what to do, and changes nothing.
 
     DOCUMENT is the key of a document. With --batch and no DOCUMENT, explain why the batch does not finish: the causes,
     with the number of documents of each. With --batch, DOCUMENT can also be the name of a pipeline, or its file.

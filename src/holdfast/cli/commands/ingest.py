@@ -75,7 +75,7 @@ def ingest(
     budget: timedelta | None,
     **options: Any,
 ) -> None:
-    """Make documents searchable. Run it again to continue, and to update what changed.
+    """Make the documents of folders and URLs searchable. Run it again to continue, and to update what changed.
 
     SOURCES are folders, files, globs and URLs (https:, s3:, file:). File types: PDF, DOCX, PPTX, XLSX, HTML, Markdown,
     text, EML and MSG with their attachments, PNG, JPEG and TIFF. Files that have not changed since the last time are

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.document_args import is_source
 from holdfast.cli.options import batch_option, collection_option, common_options, source_options
-from holdfast.cli.output import print_json, print_line, styled
+from holdfast.cli.output import only_prints, print_json, print_line, styled
 from holdfast.cli.pipeline_loader import PipelineNotFound, load_pipeline
 from holdfast.cli.store_access import open_store_if_exists, require_batch
 from holdfast.core.formatting import format_count, format_duration, format_table, format_time
@@ -27,6 +27,7 @@ from holdfast.ops.forecast import Forecast, make_forecast
 @click.option("--price", type=float, help="Price of a million tokens, to estimate the cost of an embedding service.")
 @common_options
 @click.pass_obj
+@only_prints
 def plan(
     cli: CliContext, /, *, pipeline: str, batch: str | None, collection: str, price: float | None, **scan: Any
 ) -> None:
@@ -63,7 +64,7 @@ def plan(
 
 def redo_command(cli: CliContext, pipeline: str) -> str:
     """Return the command that redoes stale work."""
-    return cli.command("rewind", "--stale", pipeline)
+    return cli.command("doc", "rewind", "--stale", pipeline)
 
 
 def _format_plan(cli: CliContext, forecast: Forecast, redo: str) -> Iterator[str]:

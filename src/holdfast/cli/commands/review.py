@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from holdfast.cli.bulk_decision import get_plan
+from holdfast.cli.command_group import CommandGroup
 from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.options import (
     batch_option,
@@ -32,10 +33,13 @@ from holdfast.ops.explain.context import document_options, rewind_step
 from holdfast.stores.protocol import DocumentFilter, Store
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 @common_options
 def review() -> None:
-    """Decide about documents that wait for a person: at a gate, or because a step paused them."""
+    """Decide about documents that wait for a person.
+
+    They wait at a gate, or because a step paused them.
+    """
 
 
 @review.command("list")
@@ -148,7 +152,7 @@ def _format_context(document: DocumentStatus) -> str:
 def _suggested_decision(store: Store, document: DocumentStatus, options: tuple[str, ...]) -> tuple[str, ...]:
     """Return a command that decides. A damaged document must be rewound: approved, it would be paused again."""
     if step := rewind_step(store, document):
-        return command_args(("rewind",), document.key, options=(*options, "--to", step, "--reason", "damaged"))
+        return command_args(("doc", "rewind"), document.key, options=(*options, "--to", step, "--reason", "damaged"))
     return command_args(("review", "approve"), document.key, options=(*options, "--reason", "looks good"))
 
 

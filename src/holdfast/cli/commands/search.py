@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.options import collection_option, common_options, parse_pairs
-from holdfast.cli.output import print_json, print_line, styled
+from holdfast.cli.output import only_prints, print_json, print_line, styled
 from holdfast.cli.selection import find_collection
 from holdfast.cli.store_access import open_existing_store
 from holdfast.core.formatting import printable
@@ -46,6 +46,7 @@ from holdfast.stores.protocol import Store
 @click.option("--meaning", is_flag=True, help="Search only by meaning.")
 @common_options
 @click.pass_obj
+@only_prints
 def search(
     cli: CliContext,
     /,
@@ -60,9 +61,10 @@ def search(
     meaning: bool,
     **filters: Any,
 ) -> None:
-    """Find what documents say about QUESTION, by its words and by its meaning.
+    """Find what documents say about a question.
 
-    Each result shows the document, the page, and the text around the words.
+    The documents are searched by the words of QUESTION and by its meaning. Each result shows the document, the page,
+    and the text around the words.
     """
     if words and meaning:
         raise CliError("--words and --meaning exclude each other; without them, both kinds of search are used")

@@ -23,7 +23,7 @@ PORT = 8321
 @common_options
 @click.pass_obj
 def serve(cli: CliContext, /, *, host: str, port: int) -> None:
-    """Serve search over HTTP, for people and programs, until Ctrl-C.
+    """Serve the search page and its HTTP API. Stop with Ctrl-C.
 
     \b
       /                            the search page

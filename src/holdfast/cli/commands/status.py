@@ -11,10 +11,10 @@ import click
 import msgspec
 from msgspec import Struct
 
-from holdfast.cli.commands.circuit import circuit_as_json
+from holdfast.cli.commands.pipeline.circuit import circuit_as_json
 from holdfast.cli.context import CliContext
 from holdfast.cli.options import batch_option, common_options
-from holdfast.cli.output import print_json, print_line, styled
+from holdfast.cli.output import only_prints, print_json, print_line, styled
 from holdfast.cli.selection import state_since
 from holdfast.cli.shown_keys import shown_key, shown_place
 from holdfast.cli.store_access import open_existing_store, require_batch, require_pipeline
@@ -48,12 +48,14 @@ RECENT = timedelta(hours=1)
 @batch_option
 @common_options
 @click.pass_obj
+@only_prints
 def status(cli: CliContext, *, pipeline: str | None, batch: str | None) -> None:
-    """Count the documents of every batch by state, and list the workers.
+    """Count the documents in each state, and list the workers.
 
     PIPELINE is the name of a pipeline, or its file. Without it, all pipelines are shown.
 
-    A batch balances if all documents that were ever submitted are found in one of the states. Nothing is changed.
+    The documents of each batch are counted. A batch balances if all documents that were ever submitted are found in one
+    of the states. Nothing is changed.
     """
     with open_existing_store(cli) as store:
         names = [require_pipeline(store, pipeline)] if pipeline else _pipelines(store)

@@ -85,7 +85,7 @@ def watch(
     budget: timedelta | None,
     **options: Any,
 ) -> None:
-    """Keep documents searchable while files are added, changed and deleted, until Ctrl-C.
+    """Keep folders searchable while their files change. Stop with Ctrl-C.
 
     SOURCES are as for `holdfast ingest`. A file that is being written is ingested when it no longer changes. If a
     source cannot be reached, or is suddenly empty, this is reported, and its documents stay in the index.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -117,15 +118,17 @@ class _BatchContext:
         balance = self.here.balance
         done = f"{balance.done:,} of {balance.expected:,} documents of batch {self.here.name} are done"
         if not balance.balances:
-            return f"{done}, but only {balance.found:,} were found. Look for the rest: {self._do('reconcile')}."
+            return (
+                f"{done}, but only {balance.found:,} were found. Look for the rest: {self._do('batch', 'reconcile')}."
+            )
         if balance.open:
             are, them = ("is", "it") if balance.open == 1 else ("are", "them")
             return f"{done}, and {balance.open:,} {are} still open. To see {them}: {self._do('status')}."
         return f"{done}, and nothing is open any more. To see them: {self._do('status')}."
 
-    def _do(self, verb: str, *more: str) -> str:
+    def _do(self, *verb: str, more: Sequence[str] = ()) -> str:
         """Return a command about this batch."""
-        return f"`{self._command(verb, self.here.pipeline, '--batch', self.here.name, *more)}`"
+        return f"`{self._command(*verb, self.here.pipeline, '--batch', self.here.name, *more)}`"
 
     def _choose(self, *words: str, name: str = "") -> str:
         """Return a command about documents of this batch, or about one of them."""
@@ -158,7 +161,7 @@ class _BatchContext:
         these = ("--step", cause.step or "", *(("--error", cause.error) if cause.error else ()), "--reason", "...")
         return advice.format(
             explain=self._choose("explain", name=cause.key),
-            orphans=self._do("orphans", "--grace", f"{self._lease().total_seconds():g}s"),
+            orphans=self._do("doc", "orphans", more=("--grace", f"{self._lease().total_seconds():g}s")),
             review=self._choose("review", "list"),
             dead=self._choose("dead", "list"),
             redrive=self._choose("dead", "redrive", *these),
@@ -182,7 +185,7 @@ class _BatchContext:
         if self.here.pipeline.endswith(CLOSING):
             return self._closing_steps(self.here.pipeline.removesuffix(CLOSING))
         if self.here.state == "closed":
-            report = f"The batch is closed. Its report: {self._do('reconcile')}."
+            report = f"The batch is closed. Its report: {self._do('batch', 'reconcile')}."
             return [report, *self._closing_steps(self.here.pipeline)]
         if self.here.balance.open or not self.here.balance.balances:
             return []
@@ -191,9 +194,9 @@ class _BatchContext:
         missing = [f"{format_count(left, 'dead letter')} nobody accepted, {TOLERATED}"] if left else []
         missing += ["the batch is not sealed"] if self.here.state == "open" else []
         if not missing:
-            close = self._command(*command_args(("close",), PIPELINE_FILE, self.here.name, options=REASON_ARGS))
+            close = self._command(*command_args(("batch", "close"), PIPELINE_FILE, self.here.name, options=REASON_ARGS))
             return [f"Nothing keeps the batch from being closed: `{close}`."]
-        seal = self._command(*command_args(("seal",), self.here.pipeline, self.here.name, options=REASON_ARGS))
+        seal = self._command(*command_args(("batch", "seal"), self.here.pipeline, self.here.name, options=REASON_ARGS))
         advice = f": `{seal}`" if self.here.state == "open" else ", as above"
         return [f"What keeps the batch from being closed: {', and '.join(missing)}{advice}."]
 
@@ -217,7 +220,7 @@ class _BatchContext:
             return []
         found = stale_work(self.store.plans(self.here.pipeline, batch=self.here.name), self.shape)
         self.facts["stale"] = sum(one.documents for one in found)
-        redo = self._command("rewind", "--stale", PIPELINE_FILE, "--batch", self.here.name)
+        redo = self._command("doc", "rewind", "--stale", PIPELINE_FILE, "--batch", self.here.name)
         return [
             f"The work of {format_count(one.documents, 'document')} is out of date: {one.why}: `{redo}`."
             for one in found

@@ -85,18 +85,20 @@ class DocumentContext:
     def prioritise(self, priority: int) -> str:
         """Return the command that sets its priority, which may be negative."""
         options = (*self._options, *REASON_ARGS)
-        return f"`{self.command(*command_args(('priority',), str(priority), self.here.key, options=options))}`"
+        return f"`{self.command(*command_args(('doc', 'priority'), str(priority), self.here.key, options=options))}`"
 
     def requeue(self, grace: timedelta | None = None) -> str:
         """Return the command that requeues only this document, if the same worker still does not advance it."""
         holder = ("--batch", self.here.batch, "--worker", self.here.holder)
         patience = ("--grace", f"{grace.total_seconds():g}s") if grace else ()
         options = (*holder, *patience, "--strategy", "requeue", *REASON_ARGS)
-        return f"`{self.command(*command_args(('orphans',), self.here.pipeline, self.here.key, options=options))}`"
+        return (
+            f"`{self.command(*command_args(('doc', 'orphans'), self.here.pipeline, self.here.key, options=options))}`"
+        )
 
     def redo(self) -> str:
         """Return the command that redoes the stale work of its batch."""
-        return f"`{self.command('rewind', '--stale', PIPELINE_FILE, '--batch', self.here.batch)}`"
+        return f"`{self.command('doc', 'rewind', '--stale', PIPELINE_FILE, '--batch', self.here.batch)}`"
 
     def last_entry(self, *verbs: str) -> JournalEntry | None:
         """Return the journal entry that brought it into its state, among entries with these verbs."""
@@ -121,7 +123,7 @@ def is_gate(shape: Shape | None, step: str | None) -> bool:
 def start_advice(pipeline: str, batch: str, command: Command) -> str:
     """Return advice how to start a worker. Closing steps run when the batch is closed again."""
     if pipeline.endswith(CLOSING):
-        return f"go on with `{command(*command_args(('close',), PIPELINE_FILE, batch))}`"
+        return f"go on with `{command(*command_args(('batch', 'close'), PIPELINE_FILE, batch))}`"
     return f"start one with `{command('work', PIPELINE_FILE)}`"
 
 
@@ -179,7 +181,7 @@ def describe_circuit(circuit: CircuitStatus, now: datetime, command: Command) ->
 
 def close_command(circuit: CircuitStatus) -> tuple[str, ...]:
     """Return the words of the command that closes a circuit."""
-    return command_args(("circuit", "close"), circuit.pipeline, circuit.step, options=REASON_ARGS)
+    return command_args(("pipeline", "circuit", "close"), circuit.pipeline, circuit.step, options=REASON_ARGS)
 
 
 CORRECTION = "Workers put that right by themselves, when they start and then once in each lease"

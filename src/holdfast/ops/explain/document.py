@@ -138,7 +138,7 @@ def _waiting_for_retry(case: DocumentContext, due: datetime) -> None:
     nothing = "To cancel" if here.recoverable is False else "Nothing has to be done; to cancel"
     case.say(
         f"It waits until {format_time(due)}, {format_ago(due, case.now)}, to be tried again at step {case.step}{after} "
-        f"({tries}). {_recoverable(here)}{nothing} it: {case.decide('cancel')}."
+        f"({tries}). {_recoverable(here)}{nothing} it: {case.decide('doc', 'cancel')}."
     )
 
 
@@ -172,7 +172,7 @@ def _waiting_to_run_alone(case: DocumentContext, *, ahead: int, since: datetime)
     )
     case.say(
         f"{why}, so it is processed alone at step {case.step}, by a worker that holds no other document; "
-        f"{format_count(ahead, 'suspect')} before it. {advice}; to cancel the document: {case.decide('cancel')}."
+        f"{format_count(ahead, 'suspect')} before it. {advice}; to cancel the document: {case.decide('doc', 'cancel')}."
     )
 
 
@@ -212,7 +212,7 @@ def _held(case: DocumentContext, holder: Holder) -> None:
     case.say(
         f"{held}. The worker {heartbeat}; others take over if it sends no other one by {format_time(over)} (its lease "
         f"is {format_duration(worker.lease.total_seconds())}).{until} Nothing has to be done; to cancel the document: "
-        f"{case.decide('cancel')}."
+        f"{case.decide('doc', 'cancel')}."
     )
 
 
@@ -265,13 +265,13 @@ def _paused(case: DocumentContext) -> None:
         case.because("damaged", to=to)
         case.say(
             f"It is parked at step {case.step} since {format_time(since)}: {one_line(here.reason, 500)}. To look: "
-            f"{case.look('show', '--items')}; to rewind it: {case.decide('rewind', more=('--to', to))}. If it is "
-            "resumed, it is parked again."
+            f"{case.look('show', '--items')}; to rewind it: {case.decide('doc', 'rewind', more=('--to', to))}. If it "
+            "is resumed, it is parked again."
         )
     elif cause == "until":
         case.say(
             f"It is paused at step {case.step} since {format_time(since)}{by}{why}. It goes on by itself {later}; "
-            f"earlier with {case.decide('resume')}."
+            f"earlier with {case.decide('doc', 'resume')}."
         )
     else:
         if here.code in (INTERRUPTED, DEFERRED_TOO_LONG):
@@ -279,7 +279,7 @@ def _paused(case: DocumentContext) -> None:
             why = f": {one_line(here.reason, 600)}"
         case.say(
             f"It is paused at step {case.step} since {format_time(since)}{by}, until a person decides{why}. To let it "
-            f"go on: {case.decide('resume')}; to make it a dead letter: {case.decide('review', 'reject')}."
+            f"go on: {case.decide('doc', 'resume')}; to make it a dead letter: {case.decide('review', 'reject')}."
         )
     _say_if(case, describe_pause(case, since))
 
@@ -316,7 +316,7 @@ def _dead(case: DocumentContext) -> None:
     else:
         case.say(
             "It keeps its batch from being closed until somebody accepts it, unless the pipeline tolerates it "
-            f"(Pipeline(tolerates=), close --tolerate): {case.decide('dead', 'accept')}."
+            f"(Pipeline(tolerates=), batch close --tolerate): {case.decide('dead', 'accept')}."
         )
 
 
@@ -334,7 +334,7 @@ def _cancelled(case: DocumentContext) -> None:
     since, who = (entry.at, entry.who) if entry else (case.here.moved_at, "somebody")
     case.because("cancelled", since=since, who=who, reason=case.here.reason)
     why = f": {one_line(case.here.reason)}" if case.here.reason else ""
-    again = case.decide("rewind", more=("--to", case.step))
+    again = case.decide("doc", "rewind", more=("--to", case.step))
     case.say(f"It was cancelled by {who} at {format_time(since)}, at step {case.step}{why}. To bring it back: {again}.")
 
 

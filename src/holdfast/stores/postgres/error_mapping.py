@@ -92,7 +92,8 @@ def no_write_rights(name: str, error: psycopg.Error) -> StoreReadOnly:
     """Return the error for a user without the rights that every write needs."""
     return StoreReadOnly(
         f"{name}: this user may not write: {_first_line(error)}. Let the owner of the tables say "
-        "`grant select, insert, update, delete on all tables in schema public to ...`, also after `holdfast migrate`"
+        "`grant select, insert, update, delete on all tables in schema public to ...`, also after "
+        "`holdfast store migrate`"
     )
 
 

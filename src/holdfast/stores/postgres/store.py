@@ -102,7 +102,7 @@ def _migrated(connections: Connections) -> list[int]:
     except InsufficientPrivilege as error:
         raise StoreReadOnly(
             f"{connections.name}: this user may not create tables: {error}. Let the owner of the database say "
-            f"`grant create on schema {connections.schema or 'public'} to ...`, or run `holdfast migrate` as the "
+            f"`grant create on schema {connections.schema or 'public'} to ...`, or run `holdfast store migrate` as the "
             "owner. To create the schema itself, a user needs `grant create on database`"
         ) from error
 

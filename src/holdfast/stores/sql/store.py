@@ -20,6 +20,8 @@ class SqlStore(Intake, Circuits, OverviewReads, DocumentReads, WaitCauses, Maint
 def refuse_other_schema(name: str, version: int, newest: int) -> None:
     """Raise SchemaOutdated or SchemaNewer if a store has another schema than this holdfast needs."""
     if version < newest:
-        raise SchemaOutdated(f"{name} has schema {version} and this holdfast needs {newest}: run `holdfast migrate`")
+        raise SchemaOutdated(
+            f"{name} has schema {version} and this holdfast needs {newest}: run `holdfast store migrate`"
+        )
     if version > newest:
         raise SchemaNewer(f"{name} has schema {version}, newer than the {newest} of this holdfast: upgrade holdfast")

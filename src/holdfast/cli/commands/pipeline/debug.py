@@ -1,4 +1,4 @@
-"""`holdfast debug`: process one document in this thread, with a debugger."""
+"""`holdfast pipeline debug`: process one document in this thread, with a debugger."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _redrive(
 ) -> None:
     if not redrive:
         options = ("--batch", document.batch, "--redrive")
-        again = cli.command(*command_args(("debug",), file, document.key, options=options))
+        again = cli.command(*command_args(("pipeline", "debug"), file, document.key, options=options))
         raise CliError(
             f"{shown_key(document.key)} is a dead letter ({one_line(document.reason)}). To try it again: {again}"
         )

@@ -1,4 +1,4 @@
-"""`holdfast orphans`: find running documents that no worker advances, and resolve them."""
+"""`holdfast doc orphans`: find running documents that no worker advances, and resolve them."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class OrphanQuery(Struct, frozen=True, kw_only=True):
         options = ["--batch", self.batch] if self.batch else []
         options += ["--worker", self.worker] if self.worker else []
         options += ["--grace", f"{self.grace.total_seconds():g}s"] if self.grace != GRACE else []
-        return cli.command(*command_args(("orphans",), *names, options=(*options, *more)))
+        return cli.command(*command_args(("doc", "orphans"), *names, options=(*options, *more)))
 
     def _pipelines(self, store: Store) -> list[str]:
         if self.pipeline is None:

@@ -1,4 +1,4 @@
-"""`holdfast metrics`: serve counts of the store for Prometheus."""
+"""`holdfast store`: update the schema of a store, and serve its metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from holdfast.cli.command_group import CommandGroup
 from holdfast.cli.context import CliContext
 from holdfast.cli.exit_codes import BY_SIGNAL
 from holdfast.cli.options import address_options, common_options
@@ -14,10 +15,34 @@ from holdfast.cli.output import print_json, print_line, print_lines
 from holdfast.cli.param_types import METRICS_PORT, host_in_url
 from holdfast.cli.store_access import open_existing_store
 from holdfast.engine.budget import Budget, stopping_on_signals
+from holdfast.stores import migrate_store
 from holdfast.stores.protocol import Store
 
 
-@click.command()
+@click.group(cls=CommandGroup)
+@common_options
+def store() -> None:
+    """Update the schema of a store, and serve its metrics.
+
+    `holdfast status` shows what is in a store.
+    """
+
+
+@store.command()
+@common_options
+@click.pass_obj
+def migrate(cli: CliContext) -> None:
+    """Update the schema of the store. Stop all workers first. Running it twice does no harm."""
+    numbers = migrate_store(cli.store_url)
+    if cli.json:
+        print_json({"store": cli.shown_store, "migrations": numbers})
+    elif numbers:
+        print_line(f"{cli.shown_store}: ran migration {', '.join(map(str, numbers))}")
+    else:
+        print_line(f"{cli.shown_store}: the schema is up to date")
+
+
+@store.command()
 @address_options(port=METRICS_PORT)
 @click.option("--once", is_flag=True, help="Print the metrics and exit. --json prints and exits too.")
 @common_options

@@ -1,4 +1,4 @@
-"""`holdfast cleanup`: delete what is no longer needed, in slices that do not block workers."""
+"""`holdfast batch cleanup`: delete what is no longer needed, in slices that do not block workers."""
 
 from __future__ import annotations
 
@@ -154,11 +154,11 @@ def _next_commands(counts: Reconciliation) -> list[tuple[str, ...]]:
     commands: list[tuple[str, ...]] = []
     if counts.open:
         commands.append((f"{counts.open:,} open, see why:", "explain", *batch))
-        commands.append(("cancel them:", "cancel", *batch, *REASON_ARGS))
+        commands.append(("cancel them:", "doc", "cancel", *batch, *REASON_ARGS))
     if counts.not_accepted:
         commands.append((f"{counts.not_accepted:,} dead, try again:", "dead", "redrive", *batch, *REASON_ARGS))
         commands.append(("or accept them:", "dead", "accept", *batch, *REASON_ARGS))
     if counts.state == "open":
-        commands.append(("accept no more documents:", *command_args(("seal",), counts.pipeline, counts.batch)))
-    commands.append(("close it:", *command_args(("close",), PIPELINE_FILE, counts.batch)))
+        commands.append(("accept no more documents:", *command_args(("batch", "seal"), counts.pipeline, counts.batch)))
+    commands.append(("close it:", *command_args(("batch", "close"), PIPELINE_FILE, counts.batch)))
     return commands

@@ -1,4 +1,4 @@
-"""`holdfast cancel`, `pause`, `resume`, `priority` and `rewind`: decisions about many documents."""
+"""`holdfast doc cancel`, `pause`, `resume`, `priority` and `rewind`: decisions about many documents."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _withdraw(
 def pause(
     cli: CliContext, /, *, who: str, reason: str, duration: timedelta | None, dry_run: bool, **given: Any
 ) -> None:
-    """Pause documents until `holdfast resume`, or for some time. A worker that holds one stops at the next item.
+    """Pause documents until `holdfast doc resume`, or for some time. A worker that holds one stops at the next item.
 
     Select them by KEYS or a pattern with * and ?, by options, or with --all.
     """

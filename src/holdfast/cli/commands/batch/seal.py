@@ -1,4 +1,4 @@
-"""`holdfast seal`: let a batch accept no more documents."""
+"""`holdfast batch seal`: let a batch accept no more documents."""
 
 from __future__ import annotations
 

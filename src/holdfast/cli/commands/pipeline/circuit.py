@@ -1,4 +1,4 @@
-"""`holdfast circuit`: list the steps that are paused because a service is away, and let one go on."""
+"""`holdfast pipeline circuit`: list the steps that are paused because a service is away, and let one go on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import click
 import msgspec
 
+from holdfast.cli.command_group import CommandGroup
 from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.exit_codes import CHECK_FAILED
 from holdfast.cli.options import common_options, who_and_reason
@@ -17,7 +18,7 @@ from holdfast.core.formatting import format_time, one_line
 from holdfast.ops.explain.context import describe_circuit
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 @common_options
 def circuit() -> None:
     """List the steps that are paused for all documents, and let one go on."""

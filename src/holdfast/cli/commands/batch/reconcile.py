@@ -1,4 +1,4 @@
-"""`holdfast reconcile`: check that no document of a batch is missing, and write a report."""
+"""`holdfast batch reconcile`: check that no document of a batch is missing, and write a report."""
 
 from __future__ import annotations
 

@@ -19,21 +19,21 @@ def bad(holdfast: Run, folder: Path) -> str:
 
 def test_a_waiting_document_is_run_to_its_end(holdfast: Run) -> None:
     holdfast("submit", "papers.py", "docs")
-    result = holdfast("debug", "papers.py", "docs/a.txt")
+    result = holdfast("pipeline", "debug", "papers.py", "docs/a.txt")
     assert (result.exit_code, result.stdout) == (0, "docs/a.txt is done\n")
     assert json.loads(holdfast("show", "docs/b.txt", "--json").stdout)["state"] == "waiting"
 
 
 def test_a_dead_letter_is_refused_with_the_way_to_redrive_it(holdfast: Run, bad: str) -> None:
-    result = holdfast("debug", "papers.py", bad)
+    result = holdfast("pipeline", "debug", "papers.py", bad)
     assert result.exit_code == 2
     assert "is a dead letter (ValueError: docs/bad.txt is not readable)" in result.stderr
-    assert f"holdfast debug papers.py {bad} --batch default --redrive" in result.stderr
+    assert f"holdfast pipeline debug papers.py {bad} --batch default --redrive" in result.stderr
     assert json.loads(holdfast("show", bad, "--json").stdout)["state"] == "dead"
 
 
 def test_it_is_redriven_in_somebodys_name(holdfast: Run, bad: str) -> None:
-    result = holdfast("debug", "papers.py", bad, "--redrive", "--who", "ann", "--reason", "look")
+    result = holdfast("pipeline", "debug", "papers.py", bad, "--redrive", "--who", "ann", "--reason", "look")
     assert result.exit_code == 1
     assert "docs/bad.txt is dead at step judge: ValueError" in result.stdout
     lines = result.stderr.splitlines()
@@ -45,7 +45,7 @@ def test_it_is_redriven_in_somebodys_name(holdfast: Run, bad: str) -> None:
 
 
 def test_the_debugger_opens_where_the_error_was_raised(start: Start, bad: str, folder: Path) -> None:
-    process = start("debug", "papers.py", bad, "--redrive", "--pdb", stdin=subprocess.PIPE)
+    process = start("pipeline", "debug", "papers.py", bad, "--redrive", "--pdb", stdin=subprocess.PIPE)
     told, _ = process.communicate("p doc.key + '!'\nq\n", timeout=60)
     assert f"'{folder}/docs/bad.txt!'" in told
     assert process.returncode == 1
@@ -55,7 +55,7 @@ def test_leaving_a_breakpoint_gives_the_document_back(holdfast: Run, start: Star
     papers = folder / "papers.py"
     papers.write_text(papers.read_text().replace("return len(", "breakpoint()\n    return len("))
     holdfast("submit", "papers.py", "docs/a.txt")
-    process = start("debug", "papers.py", "docs/a.txt", stdin=subprocess.PIPE)
+    process = start("pipeline", "debug", "papers.py", "docs/a.txt", stdin=subprocess.PIPE)
     told, _ = process.communicate("p doc.key + '!'\nq\n", timeout=60)
     assert f"'{folder}/docs/a.txt!'" in told
     assert "docs/a.txt is waiting at step judge: the debugger was quit" in told
@@ -66,7 +66,7 @@ def test_leaving_a_breakpoint_gives_the_document_back(holdfast: Run, start: Star
 def test_a_corrected_pipeline_finishes_the_document(holdfast: Run, folder: Path, bad: str) -> None:
     papers = folder / "papers.py"
     papers.write_text(papers.read_text().replace('"bad" in name', "False"))
-    result = holdfast("debug", "papers.py", bad, "--redrive", "--json")
+    result = holdfast("pipeline", "debug", "papers.py", bad, "--redrive", "--json")
     assert result.exit_code == 0
     end = {"key": f"{folder}/{bad}", "state": "done", "step": None, "reason": "", "recoverable": None, "errors": 0}
     assert json.loads(result.stdout) == end
@@ -74,9 +74,9 @@ def test_a_corrected_pipeline_finishes_the_document(holdfast: Run, folder: Path,
 
 def test_a_capsule_is_debugged_elsewhere(holdfast: Run, bad: str) -> None:
     new = ("--store", "sqlite:///new.db")
-    holdfast("dead", "capsule", bad)
-    holdfast("capsule", "load", "bad.txt.capsule.json", "--redrive", *new)
-    assert holdfast("debug", "papers.py", bad, *new).exit_code == 1
+    holdfast("doc", "pack", bad)
+    holdfast("doc", "load", "bad.txt.capsule.json", "--redrive", *new)
+    assert holdfast("pipeline", "debug", "papers.py", bad, *new).exit_code == 1
     assert json.loads(holdfast("show", bad, "--json", *new).stdout)["state"] == "dead"
 
 
@@ -84,5 +84,5 @@ def test_a_document_that_a_body_rejected_ends_the_command_badly(holdfast: Run, f
     papers = folder / "papers.py"
     papers.write_text(papers.read_text().replace("return len(", "raise holdfast.Reject('not ours')\n    return len("))
     holdfast("submit", "papers.py", "docs/a.txt")
-    result = holdfast("debug", "papers.py", "docs/a.txt")
+    result = holdfast("pipeline", "debug", "papers.py", "docs/a.txt")
     assert (result.exit_code, "is dead at step judge: " in result.stdout) == (1, True)

@@ -1,4 +1,4 @@
-"""`holdfast verify`: check that the results of steps still exist."""
+"""`holdfast pipeline verify`: check that the results of steps still exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast check`: check a pipeline's file against the documents in a store."""
+"""`holdfast pipeline check`: check a pipeline's file against the documents in a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.cli.commands.plan import format_stale, redo_command
 from holdfast.cli.context import CliContext
 from holdfast.cli.exit_codes import CHECK_FAILED
 from holdfast.cli.options import common_options
-from holdfast.cli.output import print_json, print_line, print_lines
+from holdfast.cli.output import only_prints, print_json, print_line, print_lines
 from holdfast.cli.pipeline_loader import load_pipeline
 from holdfast.cli.store_access import open_store_if_exists
 from holdfast.core.errors import PlanRefused
@@ -20,6 +20,7 @@ from holdfast.ops.forecast import Forecast, make_forecast
 @common_options
 @click.pass_obj
 @click.pass_context
+@only_prints
 def check(context: click.Context, cli: CliContext, *, pipeline: str) -> None:
     """Compare a pipeline's file with the documents in the store. Nothing is changed.
 

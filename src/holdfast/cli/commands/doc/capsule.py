@@ -1,4 +1,4 @@
-"""`holdfast capsule`: pack one document into a file, and load it into another store."""
+"""`holdfast doc pack` and `load`: pack one document into a file, and load it into another store."""
 
 from __future__ import annotations
 
@@ -24,18 +24,7 @@ from holdfast.core.suggested_commands import command_args, format_command
 from holdfast.stores.protocol import Store
 
 
-@click.group()
-@common_options
-def capsule() -> None:
-    """Pack one document into a file, and load it into an empty store on any machine.
-
-    A capsule contains everything about one document: the plan of the pipeline, the payload, the checkpoint, the kept
-    items, the items that were set aside, and the journal with tracebacks. It is JSON. The payload and the items are not
-    encrypted, so protect the file as you protect the document.
-    """
-
-
-@capsule.command()
+@click.command()
 @click.argument("key")
 @pipeline_option
 @batch_option
@@ -43,9 +32,13 @@ def capsule() -> None:
 @common_options
 @click.pass_obj
 def pack(cli: CliContext, *, key: str, pipeline: str | None, batch: str | None, output: str | None) -> None:
-    """Write everything about the document KEY into one file.
+    """Pack everything about the document KEY into one file, a capsule.
 
-    The store is not changed. A file that exists is not overwritten.
+    It contains the plan of the pipeline, the payload, the checkpoint, the kept items, the items that were set aside,
+    and the journal with tracebacks. It is JSON. The payload and the items are not encrypted, so protect the file as you
+    protect the document. The store is not changed. A file that exists is not overwritten.
+
+    `holdfast doc load` loads it into an empty store on any machine.
     """
     from holdfast.ops.capsule_export import file_name
 
@@ -94,11 +87,11 @@ def _print_packed(cli: CliContext, packed: Capsule, file: Path) -> None:
         return
     name = printable(shown_key(packed.document.key))
     print_line(f"packed {name} ({packed.document.state}) into {printable(str(file))}, {size:,} bytes")
-    load = format_command(command_args(("capsule", "load"), str(file)), store=("--store", "sqlite:///capsule.db"))
+    load = format_command(command_args(("doc", "load"), str(file)), store=("--store", "sqlite:///capsule.db"))
     print_line(f"load it on any machine: {load}")
 
 
-@capsule.command()
+@click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--redrive", is_flag=True, help="Try a dead letter again, from its checkpoint.")
 @who_and_optional_reason("to look into it")

@@ -1,4 +1,4 @@
-"""`holdfast items`: list items that were set aside, over all documents, and let them be tried again."""
+"""`holdfast doc items`: list items that were set aside, over all documents, and let them be tried again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 
+from holdfast.cli.command_group import CommandGroup
 from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.options import (
     batch_option,
@@ -38,7 +39,7 @@ item_filters = option_group(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 @common_options
 def items() -> None:
     """List items that were set aside, and let them be tried again."""
@@ -70,7 +71,7 @@ def list_(cli: CliContext, /, *, limit: int, **given: Any) -> None:
     first = shown[0]
     print_line(f"  why:       {cli.command('show', first.key, '--pipeline', first.pipeline, '--batch', first.batch)}")
     again = ("redrive", first.key, "--pipeline", first.pipeline, "--batch", first.batch, "--reason", "repaired")
-    print_line(f"  try again: {cli.command('items', *again)}")
+    print_line(f"  try again: {cli.command('doc', 'items', *again)}")
 
 
 @items.command()

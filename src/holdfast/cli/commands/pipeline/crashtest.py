@@ -1,4 +1,4 @@
-"""`holdfast crashtest`: kill a pipeline at every commit point, and compare the results."""
+"""`holdfast pipeline crashtest`: kill a pipeline at every commit point, and compare the results."""
 
 from __future__ import annotations
 

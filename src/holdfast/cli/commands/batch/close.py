@@ -1,4 +1,4 @@
-"""`holdfast close`: close a batch whose documents have all ended, and run its closing steps."""
+"""`holdfast batch close`: close a batch whose documents have all ended, and run its closing steps."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def close(
     cli.export_store_url()
     loaded = load_pipeline(pipeline)
     name = loaded.pipeline.name
-    with open_existing_store(cli) as store, add_resume_hint(cli, "close", pipeline, batch):
+    with open_existing_store(cli) as store, add_resume_hint(cli, "batch", "close", pipeline, batch):
         call_prepare(loaded, store)
         sealed = seal and store.seal(name, batch, who=who, reason=reason)
         stop = _CloseOutcome()
@@ -136,10 +136,10 @@ def _close(
 def _format_refusal(cli: CliContext, refusal: CloseRefusal) -> str:
     """Return why the batch cannot be closed, with a command for each reason."""
     batch = ("--pipeline", refusal.pipeline, "--batch", refusal.batch)
-    seal = cli.command(*command_args(("seal",), refusal.pipeline, refusal.batch))
+    seal = cli.command(*command_args(("batch", "seal"), refusal.pipeline, refusal.batch))
     reasons = [
         (refusal.unsealed(), f"{seal}   # or close it with --seal"),
-        (refusal.unbalanced(), cli.command("reconcile", refusal.pipeline, "--batch", refusal.batch)),
+        (refusal.unbalanced(), cli.command("batch", "reconcile", refusal.pipeline, "--batch", refusal.batch)),
         (refusal.unfinished(), cli.command("explain", *batch)),
         (refusal.unaccepted(), cli.command("dead", "redrive", *batch, *REASON_ARGS)),
         (refusal.unaccepted() and "  or accept them:", cli.command("dead", "accept", *batch, *REASON_ARGS)),
@@ -175,7 +175,7 @@ def _print_result(
         print_line(
             f"Its closing steps were stopped by {by}{_at(last)}; everything is saved. Run the same command again:"
         )
-        print_line(f"  {cli.same_command('close', report.pipeline, report.batch)}")
+        print_line(f"  {cli.same_command('batch', 'close', report.pipeline, report.batch)}")
     elif last is not None:
         print_line(f"Its closing steps are not done: {last.state}{_at(last)}: {one_line(last.reason)}")
         show: tuple[str, ...] = command_args(("show",), report.batch, options=("--pipeline", report.pipeline + CLOSING))
@@ -183,7 +183,7 @@ def _print_result(
             print_line(f"  {cli.command(*command)}")
     if stop.documents:
         print_line(f"{format_count(stop.documents, 'document')} cleaned up.")
-    html = ("reconcile", report.pipeline, "--batch", report.batch, "--report", f"{report.batch}.html")
+    html = ("batch", "reconcile", report.pipeline, "--batch", report.batch, "--report", f"{report.batch}.html")
     print_line(f"To write the report: {cli.command(*html)}")
 
 
