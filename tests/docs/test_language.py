@@ -132,3 +132,20 @@ def test_the_checks_can_fail() -> None:
     assert BROAD.search("except Exception:")
     assert not _reason("except Exception:  # noqa: BLE001")
     assert _reason("except Exception:  # noqa: BLE001 - user code")
+
+
+NAMED_COMMAND = re.compile(r"(?:`|\$ |\./)(?:holdfast|hf)((?: [a-z][a-z-]*)+)")
+EARLIER = "\n## 0.1.0"
+"""The part of the changelog from here on names commands as they were."""
+OF_HF = {"setup", "demo", "test"}
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *PAGES], ids=page_name)
+def test_a_command_that_is_named_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8").split(EARLIER)[0]
+    known = {"help exit-codes": None, **every_command()}
+    groups = {name.partition(" ")[0] for name in known if " " in name}
+    for words in map(str.split, NAMED_COMMAND.findall(text)):
+        assert words[0] in (*known, *OF_HF), f"holdfast {words[0]}"
+        if words[0] in groups and words[1:]:
+            assert " ".join(words[:2]) in known, f"holdfast {' '.join(words[:2])}"

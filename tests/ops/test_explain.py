@@ -227,14 +227,16 @@ def test_a_pause_is_explained_with_who_and_why(harness: StoreHarness) -> None:
         f"It is paused at step extract since {format_time(since)} by ann, until a person decides: ask the author"
         in explanation
     )
-    assert "To let it go on: `holdfast resume a --reason ...`" in explanation
+    assert "To let it go on: `holdfast doc resume a --reason ...`" in explanation
 
 
 def test_a_pause_until_a_moment_ends_by_itself(harness: StoreHarness) -> None:
     until = harness.clock() + MINUTE
     harness.release(harness.submit_and_claim(), state="paused", verb="pause", until=until, reason="office hours")
     explanation = explained(harness)
-    assert f"It goes on by itself at {format_time(until)}, in 60 s; earlier with `holdfast resume a" in str(explanation)
+    assert f"It goes on by itself at {format_time(until)}, in 60 s; earlier with `holdfast doc resume a" in str(
+        explanation
+    )
     assert (explanation.facts["cause"], explanation.facts["until"]) == ("until", until)
 
 
@@ -259,7 +261,10 @@ def test_a_cancelled_document_is_explained_with_who_and_why(harness: StoreHarnes
     harness.store.cancel([harness.document().id], who="cat", reason="withdrawn")
     (explanation,) = explained(harness).sentences
     assert "It was cancelled by cat at" in explanation
-    assert "at step extract: withdrawn. To bring it back: `holdfast rewind a --to extract --reason ...`." in explanation
+    assert (
+        "at step extract: withdrawn. To bring it back: `holdfast doc rewind a --to extract --reason ...`."
+        in explanation
+    )
 
 
 def test_a_done_document_is_explained_with_its_generation(harness: StoreHarness) -> None:
@@ -288,7 +293,7 @@ def test_explaining_changes_nothing(harness: StoreHarness) -> None:
 def test_commands_are_worded_by_whoever_asks(harness: StoreHarness) -> None:
     harness.submit("a")
     explanation = explained(harness, command=lambda *words: " ".join(("hf", *words, "--store", "x")))
-    assert "`hf priority 10 a --reason ... --store x`" in str(explanation)
+    assert "`hf doc priority 10 a --reason ... --store x`" in str(explanation)
 
 
 def test_a_batch_is_explained_by_what_keeps_it_the_most_first(harness: StoreHarness) -> None:
@@ -465,7 +470,7 @@ def test_work_of_a_closed_batch_is_never_out_of_date(harness: StoreHarness) -> N
 def test_a_damaged_document_is_set_back_and_not_resumed(harness: StoreHarness) -> None:
     harness.release(harness.advance(harness.submit_and_claim()), state="paused", reason="any words", code=DAMAGED_STEP)
     explanation = explained(harness)
-    assert "to rewind it: `holdfast rewind a --to chunk --reason ...`" in str(explanation)
+    assert "to rewind it: `holdfast doc rewind a --to chunk --reason ...`" in str(explanation)
     assert "holdfast doc resume" not in str(explanation)
     assert (explanation.facts["cause"], explanation.facts["to"]) == ("damaged", "chunk")
 

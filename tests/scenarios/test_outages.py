@@ -367,7 +367,7 @@ def test_people_read_what_to_do(away: str) -> None:
 
 
 def test_a_person_can_let_a_paused_step_go_on(away: str) -> None:
-    closed = run(away, "circuit", "close", "p", "call", "--reason", "the key is right now", "--who", "ann")
+    closed = run(away, "pipeline", "circuit", "close", "p", "call", "--reason", "the key is right now", "--who", "ann")
     assert closed == {"pipeline": "p", "step": "call", "closed": True}
     (circuit,) = run(away, "pipeline", "circuit", "list")["circuits"]
     assert (circuit["is_open"], circuit["closed_by"]) == (False, "ann")

@@ -28,7 +28,7 @@ BY_SIGNAL = {"SIGHUP": HUNG_UP, "SIGINT": INTERRUPTED, "SIGTERM": TERMINATED}
 EXIT_CODES = {
     "0": "Success.",
     "1": "There is something to look at: dead letters (run, work --drain, ingest, pipeline debug), a batch that cannot "
-    "be closed yet (batch close), missing documents (batch reconcile), not the expected number of documents (batch seal "
+    "be closed yet (batch close), missing documents (batch reconcile), an unexpected number of documents (batch seal "
     "--expect), a pipeline that does not fit its store (pipeline check), results that are gone (pipeline verify), a "
     "kill that changed the result (pipeline crashtest).",
     "2": "Wrong usage, or an error in the pipeline's file.",
