@@ -143,8 +143,8 @@ OF_HF = {"setup", "demo", "test"}
 @pytest.mark.parametrize("path", [*SOURCES, *PAGES], ids=page_name)
 def test_a_command_that_is_named_exists(path: Path) -> None:
     text = path.read_text(encoding="utf-8").split(EARLIER)[0]
-    known = {"help exit-codes": None, **every_command()}
-    groups = {name.partition(" ")[0] for name in known if " " in name}
+    known = {"help exit-codes", *every_command()}
+    groups = {name.partition(" ")[0] for name in every_command() if " " in name}
     for words in map(str.split, NAMED_COMMAND.findall(text)):
         assert words[0] in (*known, *OF_HF), f"holdfast {words[0]}"
         if words[0] in groups and words[1:]:

@@ -38,7 +38,7 @@ def run(store: Store, pipeline: holdfast.Pipeline) -> None:
 
 
 def notices(store: Store, pipeline: holdfast.Pipeline) -> list[str]:
-    return change_notices(pipeline, store, redo="holdfast rewind --stale papers.py")
+    return change_notices(pipeline, store, redo="holdfast doc rewind --stale papers.py")
 
 
 def test_a_new_pipeline_and_an_unchanged_one_say_nothing(store: Store) -> None:
@@ -73,7 +73,7 @@ def test_stale_documents_are_said_with_the_command_that_redoes_them_until_they_a
     changed = papers("read", "chunk", chunk=2)
     stale = (
         "The work of 2 documents is stale (chunk changed: version 1 -> 2) and stays as it is. "
-        "To redo it: holdfast rewind --stale papers.py"
+        "To redo it: holdfast doc rewind --stale papers.py"
     )
     assert notices(store, changed) == ["papers changed since the last run: chunk changed: version 1 -> 2.", stale]
     run(store, changed)

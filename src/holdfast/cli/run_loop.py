@@ -92,7 +92,7 @@ def call_prepare(loaded: LoadedPipeline, store: Store) -> None:
 
 def change_messages(cli: CliContext, loaded: LoadedPipeline, store: Store, *, batch: str | None = None) -> list[str]:
     """Return what changed in the pipeline since its last run. Call it before the pipeline is declared."""
-    redo = cli.command("rewind", "--stale", loaded.spec)
+    redo = cli.command("doc", "rewind", "--stale", loaded.spec)
     return change_notices(loaded.pipeline, store, redo=redo, batch=batch)
 
 

@@ -281,7 +281,7 @@ def test_what_changed_in_the_file_is_said_before_the_work(holdfast: Run, folder:
     (folder / "papers.py").write_text(source.replace("retry=ONCE", "retry=ONCE, version=2"))
     said = holdfast("run", "papers.py").stdout
     assert "papers changed since the last run: judge changed: version 1 -> 2.\n" in said
-    redo = "holdfast rewind --stale papers.py"
+    redo = "holdfast doc rewind --stale papers.py"
     assert (
         f"The work of 2 documents is stale (judge changed: version 1 -> 2) and stays as it is. To redo it: {redo}"
         in said
