@@ -154,7 +154,7 @@ def resume_notice(
 
 
 def _begun_documents(store: Store, pipeline: str, batch: str | None) -> list[DocumentStatus]:
-    """Return documents in the middle of their work that no living worker holds, the one that moved last first."""
+    """Return documents in the middle of their work that no living worker holds: first those inside a step."""
     shape = store.shape(pipeline)
     if shape is None or not shape.names:
         return []
@@ -163,7 +163,7 @@ def _begun_documents(store: Store, pipeline: str, batch: str | None) -> list[Doc
     for state in ("running", "waiting"):
         documents = store.documents(pipeline, batch=batch, state=state, limit=MAX_BEGUN)
         found += [document for document in documents if _is_begun(document, shape) and document.holder not in alive]
-    return sorted(found, key=lambda document: document.moved_at, reverse=True)
+    return sorted(found, key=lambda document: (document.checkpoint.cursor is not None, document.moved_at), reverse=True)
 
 
 def _is_begun(document: DocumentStatus, shape: Shape) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import ClassVar
 
 import pytest
 
@@ -173,6 +174,57 @@ def test_documents_that_are_paused_at_slow_steps_are_not_counted_with_those_at_q
         store.pause([store.document("papers", "b", "a").id], who="cat", reason="wait")
         counts.recount()
         assert counts.seconds_left(0.0) == 1 + 9
+
+
+def test_an_estimate_that_has_proved_wrong_is_not_shown(clock: Clock) -> None:
+    pipeline = papers("quick", "slow")
+    with holdfast.open("memory://") as store:
+        plan = store.declare(pipeline.shape())
+        holdfast.submit(pipeline, store, batch="b", documents=[("large", None)])
+        store.add_step_times(plan, QUICK_THEN_SLOW)
+        counts = ProgressCounts(pipeline, store, batch=None, threads=8, clock=clock)
+        counts.recount()
+        assert counts.seconds_left(0.0) == 1 + 9
+        clock.now = 11.0
+        assert counts.seconds_left(0.0) is None
+        assert "left" not in format_progress(counts)
+        counts.at_step = {"quick": 0, "slow": 1}
+        assert counts.seconds_left(0.0) == 9, "it has moved"
+
+
+def test_the_rate_after_a_resume_counts_only_what_this_run_did(clock: Clock) -> None:
+    pipeline = papers("quick", "slow")
+    with holdfast.open("memory://") as store:
+        holdfast.submit(pipeline, store, batch="b", documents=[(str(n), None) for n in range(50)])
+        holdfast.drain(pipeline, store)
+        holdfast.submit(pipeline, store, batch="b", documents=[(f"x{n}", None) for n in range(10)])
+        counts = ProgressCounts(pipeline, store, batch=None, threads=8, clock=clock)
+        counts.recount()
+        assert counts.rates() == (0.0, 0.0)
+        clock.now = 2.0
+        holdfast.drain(pipeline, store, listeners=[counts])
+        assert counts.rates()[0] == 10 / 2.0
+
+
+class SlowlyCounted(ProgressCounts):
+    """Counts whose total is looked at while they are read, as by a display in another thread."""
+
+    seen: ClassVar[list[tuple[int, int]]] = []
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "total" and value:
+            self.seen.append((self.total, self.done))
+
+
+def test_a_display_never_sees_the_total_of_a_resumed_run_without_what_was_done_before() -> None:
+    pipeline = papers("quick")
+    with holdfast.open("memory://") as store:
+        holdfast.submit(pipeline, store, batch="b", documents=[(str(n), None) for n in range(5)])
+        holdfast.drain(pipeline, store)
+        counts = SlowlyCounted(pipeline, store, batch=None, threads=8)
+        counts.recount()
+    assert counts.seen == [(5, 5)]
 
 
 def put_off(pipeline: holdfast.Pipeline, store: Store, key: str) -> list[int]:

@@ -55,6 +55,7 @@ class ProgressCounts:
         threads: int,
         nouns: Mapping[str, str] = NO_NOUNS,
         withdrawn: Callable[[], int] = lambda: 0,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.pipeline = pipeline.name
         self.nouns = nouns
@@ -74,7 +75,10 @@ class ProgressCounts:
         self.recount_interval = RECOUNT_INTERVAL
         self._next_recount = self._next_timings = 0.0
         self._ended_at_recount = 0
-        self._eta = Eta(pipeline, threads=threads)
+        self._clock = clock
+        self._eta = Eta(pipeline, threads=threads, clock=clock)
+        self._places: tuple[int, ...] = ()
+        self._places_since = clock()
         self._held_back: Counter[str] = Counter()
         self._samples: deque[tuple[float, int, int]] = deque()
 
@@ -210,7 +214,7 @@ class ProgressCounts:
 
     def rates(self) -> tuple[float, float]:
         """Return how many documents ended and how many items were kept per second, recently."""
-        now, items = monotonic(), sum(self.items.values())
+        now, items = self._clock(), sum(self.items.values())
         self._samples.append((now, self.ended, items))
         while len(self._samples) > 2 and now - self._samples[0][0] > RATE_WINDOW:
             self._samples.popleft()
@@ -221,7 +225,18 @@ class ProgressCounts:
         return max(self.ended - ended_then, 0) / seconds, (items - items_then) / seconds
 
     def seconds_left(self, rate: float) -> float | None:
-        """Return an estimate of the time left; None if it is unknown. Paused and later documents do not count."""
+        """Return an estimate of the time left; None if it is unknown. Paused and later documents do not count.
+
+        An estimate that has proved wrong is unknown: nothing has moved to another step for longer than that. One large
+        document among many small ones does this.
+        """
+        left = self._estimate(rate)
+        places = (self.ended, *self.at_step.values())
+        if places != self._places:
+            self._places, self._places_since = places, self._clock()
+        return None if left is None or left < self._clock() - self._places_since else left
+
+    def _estimate(self, rate: float) -> float | None:
         active = max(self.remaining - self.due_later, 0)
         at_step = {step: count - self._held_back[step] for step, count in self.at_step.items()}
         left = self._eta.seconds_left(at_step, active)
