@@ -87,12 +87,12 @@ def _decide(step: AnyStep, error: BaseException, tried: Tried) -> Release:
     retry, claim, who = step.options.retry, tried.claim, tried.who
     attempts, crashes = tried.attempts, tried.crashes
     if isinstance(error, RetryLater):
-        return _put_off(step, tried, storable_text(str(error)), None if error.after is None else wait_of(error.after))
+        return _put_off(step, tried, without_surrogates(str(error)), None if error.after is None else wait_of(error.after))
     if isinstance(error, Pause):
-        reason, until = storable_text(str(error)), None if error.until is None else moment_of(error.until)
+        reason, until = without_surrogates(str(error)), None if error.until is None else moment_of(error.until)
         return Release(claim, who, "paused", "pause", until=until, costs="nothing", reason=reason, code=QUESTION)
     if isinstance(error, StoreError):  # a fault of the database costs the document nothing
-        return _put_off(step, tried, storable_text(str(error)), None)
+        return _put_off(step, tried, without_surrogates(str(error)), None)
     if isinstance(error, BodyLost):
         return _after_loss(step, error, tried)
     crashed = isinstance(error, BodyCrashed)
@@ -215,7 +215,7 @@ def _is_further(cursor: Any, before: Any) -> bool:
 
 def failure_of(error: BaseException, retry: Retry = DEFAULT) -> Failure:
     """Return an error as a value that a store can keep. `retry` says which errors can go away by themselves."""
-    kind = storable_text(type(error).__name__)
+    kind = without_surrogates(type(error).__name__)
     try:
         category = error_category(error) or ""
         recoverable = retry.is_recoverable(error)
@@ -223,7 +223,7 @@ def failure_of(error: BaseException, retry: Retry = DEFAULT) -> Failure:
         if isinstance(remote, Failure):
             return replace(remote, recoverable=remote.recoverable if recoverable is None else recoverable)
         trace = "" if isinstance(error, BodyError) else _trace(error)
-        return Failure(kind, storable_text(str(error)), storable_text(trace), recoverable, category)
+        return Failure(kind, without_surrogates(str(error)), without_surrogates(trace), recoverable, category)
     except BaseException:  # noqa: BLE001 - user code: an error that cannot be formatted is one error of this document
         return Failure(kind, "its message cannot be read")
 
@@ -250,10 +250,10 @@ def unreadable_error(error: BaseException, problem: BaseException) -> Unreadable
     """Return the error that stands for one that cannot be used because of a problem."""
     stand_in = UnreadableError()
     message = f"this error cannot be used: {failure_of(problem)}"
-    stand_in.remote_failure = Failure(storable_text(type(error).__name__), message)  # type: ignore[attr-defined]
+    stand_in.remote_failure = Failure(without_surrogates(type(error).__name__), message)  # type: ignore[attr-defined]
     return stand_in
 
 
-def storable_text(text: str) -> str:
-    """Replace what no store can keep. Errors may contain the names of files that are not UTF-8."""
+def without_surrogates(text: str) -> str:
+    """Replace lone surrogates, which no store can keep. Errors may contain the names of files that are not UTF-8."""
     return text.encode(errors="replace").decode()
