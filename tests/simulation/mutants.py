@@ -1434,7 +1434,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _one(
         "any success is evidence that a service works",
         "stores.memory.circuits:Circuits.works_for_others",
-        "min(here) < worked_at <= now",
+        "min(failed_at) < worked_at <= now",
         "True",
     ),
     _one(

@@ -46,8 +46,8 @@ def work_on_document(
         raise click.exceptions.Exit(NOT_FINISHED) from held
     if cli.json:
         wait = None if result.wait is None else result.wait.total_seconds()
-        here = {"key": result.document.key, "batch": result.document.batch, "state": result.state}
-        print_json(here | {"worked": result.worked, "wait_seconds": wait, "reason": result.reason})
+        result_fields = {"key": result.document.key, "batch": result.document.batch, "state": result.state}
+        print_json(result_fields | {"worked": result.worked, "wait_seconds": wait, "reason": result.reason})
     else:
         print_line(str(result))
     code = {"dead": DEAD_LETTERS, "waiting": NOT_FINISHED}.get(result.state, OK)

@@ -132,9 +132,9 @@ def count_damage(claim: Claim, shape: Shape, kept: Mapping[str, StepItems]) -> D
         kept: What each step kept.
     """
     at = claim.checkpoint
-    here = kept.get(at.step or "", NO_ITEMS)
-    if at.cursor is None and here != NO_ITEMS:
-        return Damage(f"it has not begun step {at.step!r}, and {here} items of this step are kept")
+    counts = kept.get(at.step or "", NO_ITEMS)
+    if at.cursor is None and counts != NO_ITEMS:
+        return Damage(f"it has not begun step {at.step!r}, and {counts} items of this step are kept")
     behind = [step for step in steps_behind(shape, at.step) if step.kind != "gate"]
     gone = {step.name for step in behind if step.gone}
     for step, extent in of_finished_steps(claim.extents or {}, [step.name for step in behind]).items():
@@ -145,7 +145,7 @@ def count_damage(claim: Claim, shape: Shape, kept: Mapping[str, StepItems]) -> D
     return None
 
 
-def stream_damage(claim: Claim, extent: int, here: StepItems | None) -> Damage | None:
+def stream_damage(claim: Claim, extent: int, counts: StepItems | None) -> Damage | None:
     """Return what is wrong if the cursor of a stream does not belong to the items that the stream kept.
 
     A count is compared with the items. What a cursor of the stream's own means, only the stream knows. But the number
@@ -162,10 +162,10 @@ def stream_damage(claim: Claim, extent: int, here: StepItems | None) -> Damage |
     expected = items_expected(extents.get(at.step or "", 0), at.cursor)
     if expected is None:
         return Damage(f"the cursor {at.cursor!r} of step {at.step!r} is not the count of its items, which is recorded")
-    return _items_damage(at, expected, found=extent if here is None else here.items, last=extent)
+    return _items_damage(at, expected, found=extent if counts is None else counts.items, last=extent)
 
 
-def windows_damage(claim: Claim, here: StepItems | None) -> Damage | None:
+def windows_damage(claim: Claim, counts: StepItems | None) -> Damage | None:
     """Return what is wrong if the cursor of a step over items does not belong to what the step kept.
 
     Args:
@@ -173,15 +173,15 @@ def windows_damage(claim: Claim, here: StepItems | None) -> Damage | None:
         here: What the step kept; None if it was not counted.
     """
     at, extents = claim.checkpoint, claim.extents or {}
-    if here is None or (UNKNOWN in extents and at.step not in extents):
+    if counts is None or (UNKNOWN in extents and at.step not in extents):
         return None
     windows = Windows(0, cursor=at.cursor)
     expected = items_expected(extents.get(at.step or "", 0), windows.done_places)
     if expected is None:
         return Damage(f"the cursor {at.cursor!r} of step {at.step!r} has fewer places than were recorded")
-    if here.aside != len(windows.aside):
-        return Damage(f"{len(windows.aside)} items of step {at.step!r} were set aside, and {here.aside} are kept")
-    return _items_damage(at, expected, found=here.items, last=None)
+    if counts.aside != len(windows.aside):
+        return Damage(f"{len(windows.aside)} items of step {at.step!r} were set aside, and {counts.aside} are kept")
+    return _items_damage(at, expected, found=counts.items, last=None)
 
 
 def _items_damage(at: Checkpoint, expected: int, *, found: int, last: int | None) -> Damage | None:

@@ -232,10 +232,10 @@ class Executor:
         if damage := cursor_damage(self.at, extent):
             raise self._parked_for(damage)
         if self.at.cursor is not None and self.kept is not None and self.kept.steps is not None:
-            here = self.kept.steps.get(step.name, NO_ITEMS)
-            if damage := windows_damage(self.claim, here):
+            counts = self.kept.steps.get(step.name, NO_ITEMS)
+            if damage := windows_damage(self.claim, counts):
                 raise self._parked_for(damage)
-            self.count = here.items
+            self.count = counts.items
         yield from OverItemsRun(self, step, Windows(extent, cursor=self.at.cursor)).run()
 
     # used by all kinds

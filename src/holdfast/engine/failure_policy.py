@@ -87,7 +87,9 @@ def _decide(step: AnyStep, error: BaseException, tried: Tried) -> Release:
     retry, claim, who = step.options.retry, tried.claim, tried.who
     attempts, crashes = tried.attempts, tried.crashes
     if isinstance(error, RetryLater):
-        return _put_off(step, tried, without_surrogates(str(error)), None if error.after is None else wait_of(error.after))
+        return _put_off(
+            step, tried, without_surrogates(str(error)), None if error.after is None else wait_of(error.after)
+        )
     if isinstance(error, Pause):
         reason, until = without_surrogates(str(error)), None if error.until is None else moment_of(error.until)
         return Release(claim, who, "paused", "pause", until=until, costs="nothing", reason=reason, code=QUESTION)

@@ -118,11 +118,11 @@ class DocumentResult(Struct, frozen=True):
         return self.report.claimed > 0
 
     def __str__(self) -> str:
-        here = self.document
+        document = self.document
         did = "" if self.worked else " already" if self.state in ("done", "dead", "cancelled") else ""
         due = f", due in {format_duration(self.wait.total_seconds())}" if self.wait else ""
         reason = f": {self.reason}" if self.reason else ""
-        return f"{here.key} is {self.state}{did}{due}{reason}"
+        return f"{document.key} is {self.state}{did}{due}{reason}"
 
 
 class ReportCounter:

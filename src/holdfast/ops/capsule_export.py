@@ -48,27 +48,27 @@ def pack(store: Store, document_id: int, file: BinaryIO) -> Capsule:
     for _ in range(MAX_ATTEMPTS):
         file.seek(start)
         file.truncate()
-        here = _status(store, document_id)
-        head = _head(store, here)
-        for piece in written(head, (_packed(here, *item) for item in store.items(document_id))):
+        status = _status(store, document_id)
+        head = _head(store, status)
+        for piece in written(head, (_packed(status, *item) for item in store.items(document_id))):
             file.write(piece)
-        if _status(store, document_id) == here:
+        if _status(store, document_id) == status:
             refuse_damaged(head)
             return head
     raise CapsuleError(
-        f"the document {here.key!r} moves while it is packed: {here.holder or 'a worker'} works on it. Stop the worker "
-        "or pause the document, then pack it again"
+        f"the document {status.key!r} moves while it is packed: {status.holder or 'a worker'} works on it. Stop "
+        "the worker or pause the document, then pack it again"
     )
 
 
-def _packed(here: DocumentStatus, step: str, position: int, kept: Kept) -> PackedItem:
+def _packed(status: DocumentStatus, step: str, position: int, kept: Kept) -> PackedItem:
     """Convert an item. Raise CapsuleError if it is not JSON any more, because somebody edited it."""
     try:
         decode_json(kept) if isinstance(kept, str) else None
     except (ValueError, RecursionError) as error:
         raise CapsuleError(
-            f"the document {here.key!r} cannot be packed: item {position} of its step {step} cannot be read "
-            f"({error}). Rewind it with `holdfast doc rewind {quote(here.key)} --to {step}`, then pack it again"
+            f"the document {status.key!r} cannot be packed: item {position} of its step {step} cannot be read "
+            f"({error}). Rewind it with `holdfast doc rewind {quote(status.key)} --to {step}`, then pack it again"
         ) from error
     return packed_item(step, position, kept)
 
@@ -80,50 +80,52 @@ def _status(store: Store, document_id: int) -> DocumentStatus:
     return found[0]
 
 
-def _head(store: Store, here: DocumentStatus) -> Capsule:
-    shape = store.shape_of(here.plan_id) or store.shape(here.pipeline)
+def _head(store: Store, status: DocumentStatus) -> Capsule:
+    shape = store.shape_of(status.plan_id) or store.shape(status.pipeline)
     assert shape is not None, "a document belongs to a plan"
-    at = here.checkpoint
+    at = status.checkpoint
     return Capsule(
         holdfast=installed_version(),
         packed_at=store.now(),
         plan=shape,
         document=PackedDocument(
-            pipeline=here.pipeline,
-            batch=here.batch,
-            key=here.key,
-            payload=here.payload,
-            fingerprint=here.fingerprint,
-            priority=here.priority,
-            state=here.state,
+            pipeline=status.pipeline,
+            batch=status.batch,
+            key=status.key,
+            payload=status.payload,
+            fingerprint=status.fingerprint,
+            priority=status.priority,
+            state=status.state,
             generation=at.generation,
             step=at.step,
             cursor=at.cursor,
             moves=at.moves,
-            attempts=here.attempts,
-            crashes=here.crashes,
-            losses=here.losses,
-            deferrals=here.deferrals,
-            interruptions=here.interruptions,
-            reason=here.reason,
-            code=here.code,
-            error=here.error,
-            accepted_by=here.accepted_by,
-            reuses=store.reuses([here.id]).get(here.id, {}),
-            submitted_at=here.submitted_at,
-            moved_at=here.moved_at,
-            due_at=here.due_at,
-            claimed_at=here.claimed_at,
-            cleaned_at=here.cleaned_at,
+            attempts=status.attempts,
+            crashes=status.crashes,
+            losses=status.losses,
+            deferrals=status.deferrals,
+            interruptions=status.interruptions,
+            reason=status.reason,
+            code=status.code,
+            error=status.error,
+            accepted_by=status.accepted_by,
+            reuses=store.reuses([status.id]).get(status.id, {}),
+            submitted_at=status.submitted_at,
+            moved_at=status.moved_at,
+            due_at=status.due_at,
+            claimed_at=status.claimed_at,
+            cleaned_at=status.cleaned_at,
         ),
-        outputs=[*_outputs(store, here)],
-        asides=[PackedAside(step, item.position, item.tries, item.error) for step, item in store.failed_items(here.id)],
-        journal=[packed_entry(entry) for entry in store.journal(here.id)],
+        outputs=[*_outputs(store, status)],
+        asides=[
+            PackedAside(step, item.position, item.tries, item.error) for step, item in store.failed_items(status.id)
+        ],
+        journal=[packed_entry(entry) for entry in store.journal(status.id)],
     )
 
 
-def _outputs(store: Store, here: DocumentStatus) -> Iterator[PackedOutput]:
-    for output in store.outputs(here.id):
+def _outputs(store: Store, status: DocumentStatus) -> Iterator[PackedOutput]:
+    for output in store.outputs(status.id):
         if output.first_at is not None and output.last_at is not None:
             yield PackedOutput(output.step, output.first_at, output.last_at)
 

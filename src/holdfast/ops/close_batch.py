@@ -118,15 +118,15 @@ def are_over(last: DocumentStatus) -> bool:
 def resume_commands(store: Store, last: DocumentStatus, *, file: str = PIPELINE_FILE) -> list[tuple[str, ...]]:
     """Return the commands, as words, with which a person goes on with closing steps, in order."""
     again = command_args(("batch", "close"), file, last.batch)
-    here = ("--pipeline", last.pipeline)
+    options = ("--pipeline", last.pipeline)
     if are_over(last):
         return []
     if last.state == "dead":
-        return [command_args(("dead", "redrive"), last.key, options=(*here, *REASON_ARGS)), again]
+        return [command_args(("dead", "redrive"), last.key, options=(*options, *REASON_ARGS)), again]
     if last.state == "paused" and (to := rewind_step(store, last)):
-        return [command_args(("doc", "rewind"), last.key, options=(*here, "--to", to, *REASON_ARGS)), again]
+        return [command_args(("doc", "rewind"), last.key, options=(*options, "--to", to, *REASON_ARGS)), again]
     if last.state == "paused":
-        return [command_args(("doc", "resume"), last.key, options=(*here, *REASON_ARGS)), again]
+        return [command_args(("doc", "resume"), last.key, options=(*options, *REASON_ARGS)), again]
     return [again]
 
 

@@ -112,8 +112,8 @@ def _successor(step: str, last: Shape, now: Shape) -> str:
     """Return the step that has the place of a removed one. A guess, for the person to correct."""
     place = last.names.index(step) if step in last.names else len(now.names) - 1
     new = [name for name in now.names if name not in last.names]
-    here = now.names[min(place, len(now.names) - 1)]
-    return here if here in new or not new else new[0]
+    start = now.names[min(place, len(now.names) - 1)]
+    return start if start in new or not new else new[0]
 
 
 # where the work goes on

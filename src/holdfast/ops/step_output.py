@@ -137,8 +137,8 @@ class _Found(Struct, frozen=True):
 
     @property
     def as_document(self) -> Document:
-        here = self.document
-        return Document(pipeline=here.pipeline, batch=here.batch, key=here.key, reader=self, id=here.id)
+        document = self.document
+        return Document(pipeline=document.pipeline, batch=document.batch, key=document.key, reader=self, id=document.id)
 
 
 def _value(found: _Found, step: AnyStep | str) -> Any:

@@ -209,18 +209,18 @@ def local_file(doc: Document, *, allow_private: bool = False) -> Iterator[Path]:
 
 def mapped_path(path: str) -> str:
     """Return where a path is on this machine: HOLDFAST_PATH_MAP says so for its folder. The longest entry decides."""
-    for folder, here in sorted(_path_map(), key=lambda pair: -len(pair[0])):
+    for folder, target in sorted(_path_map(), key=lambda pair: -len(pair[0])):
         if path == folder or path.startswith(f"{folder}/"):
-            return here + path[len(folder) :]
+            return target + path[len(folder) :]
     return path
 
 
 def _path_map() -> Iterator[tuple[str, str]]:
     for pair in filter(None, os.environ.get(PATH_MAP, "").split(";")):
-        folder, equals, here = pair.partition("=")
-        if not (folder and equals and here):
+        folder, equals, target = pair.partition("=")
+        if not (folder and equals and target):
             raise HoldfastError(f"{PATH_MAP} has {pair!r}; write it as /folder/there=/folder/here")
-        yield folder.rstrip("/"), here.rstrip("/")
+        yield folder.rstrip("/"), target.rstrip("/")
 
 
 def _location(doc: Document) -> str:

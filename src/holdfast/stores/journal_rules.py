@@ -17,9 +17,9 @@ def repeated_line(lines: Mapping[int, JournalEntry], line: JournalEntry) -> int 
     if line.verb not in REPEATING or line.step is None:
         return None
     place = (line.verb, line.generation, line.step)
-    here = [number for number, one in lines.items() if (one.verb, one.generation, one.step) == place]
-    same = [number for number in here if _why(lines[number]) == _why(line)]
-    return max(same, default=max(here) if len(here) >= MAX_LINES else None)
+    numbers = [number for number, one in lines.items() if (one.verb, one.generation, one.step) == place]
+    same = [number for number in numbers if _why(lines[number]) == _why(line)]
+    return max(same, default=max(numbers) if len(numbers) >= MAX_LINES else None)
 
 
 def _why(line: JournalEntry) -> tuple[str, object]:

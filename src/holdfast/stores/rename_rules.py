@@ -28,9 +28,9 @@ class Renames:
 
         If several documents want one key, the first gets it.
         """
-        here = {old: new for old, new in self._wanted.items() if old in taken}
-        first = {new.key: old for old, new in reversed(here.items())}
-        going = {old: new for old, new in here.items() if first[new.key] == old}
+        known = {old: new for old, new in self._wanted.items() if old in taken}
+        first = {new.key: old for old, new in reversed(known.items())}
+        going = {old: new for old, new in known.items() if first[new.key] == old}
         while stay := [old for old, new in going.items() if new.key in taken and new.key not in going]:
             for old in stay:
                 del going[old]

@@ -61,21 +61,21 @@ def explain_batch(store: Store, pipeline: str, batch: str, *, command: Command =
         print(holdfast.explain_batch(store, "papers", "march"))
     """
     known = store.batches(pipeline)
-    here = next((one for one in known if one.name == batch), None)
-    if here is None:
+    found = next((one for one in known if one.name == batch), None)
+    if found is None:
         raise UnknownBatch(pipeline, batch, [one.name for one in known])
-    return _BatchContext(store, here, command).explain()
+    return _BatchContext(store, found, command).explain()
 
 
 class _BatchContext:
     """One batch, and the causes for which its documents wait."""
 
-    def __init__(self, store: Store, here: Batch, command: Command) -> None:
+    def __init__(self, store: Store, batch: Batch, command: Command) -> None:
         self.store = store
-        self.here = here
+        self.batch = batch
         self.now = store.now()
-        self.shape: Shape | None = store.shape(here.pipeline)
-        self.causes = _with_dead_workers(store, here, store.wait_causes(here.pipeline, batch=here.name))
+        self.shape: Shape | None = store.shape(batch.pipeline)
+        self.causes = _with_dead_workers(store, batch, store.wait_causes(batch.pipeline, batch=batch.name))
         self.facts: dict[str, Any] = {}
         self._command = command
 
@@ -83,19 +83,19 @@ class _BatchContext:
         """Return all sentences and facts."""
         sentences = [self._counts(), *[self._sentence(cause) for cause in self.causes if cause.kind not in ENDED]]
         if any(self._kind(cause) in ("due", "suspect", "clock") for cause in self.causes):
-            start = start_advice(self.here.pipeline, self.here.name, self._command)
-            sentences.append(describe_workers(self.store, self.here.pipeline, self.facts, start=start))
+            start = start_advice(self.batch.pipeline, self.batch.name, self._command)
+            sentences.append(describe_workers(self.store, self.batch.pipeline, self.facts, start=start))
         sentences += self._open_circuits()
         sentences += self._future_times()
         sentences += [self._sentence(cause) for cause in self.causes if cause.kind == "dead"]
         sentences += self._deadline()
         sentences += self._stale_work()
         sentences += self._closing()
-        balance = self.here.balance
+        balance = self.batch.balance
         facts = {
-            "pipeline": self.here.pipeline,
-            "batch": self.here.name,
-            "state": self.here.state,
+            "pipeline": self.batch.pipeline,
+            "batch": self.batch.name,
+            "state": self.batch.state,
             "balance": msgspec.structs.asdict(balance) | {"balances": balance.balances},
             "causes": [msgspec.structs.asdict(cause) | {"kind": self._kind(cause)} for cause in self.causes],
         }
@@ -104,19 +104,19 @@ class _BatchContext:
     def _open_circuits(self) -> list[str]:
         """Return why steps are paused for all documents, if documents of this batch wait there."""
         waiting = {cause.step for cause in self.causes if cause.kind == "circuit"}
-        circuits = [one for one in open_circuits(self.store, self.here.pipeline) if one.step in waiting]
+        circuits = [one for one in open_circuits(self.store, self.batch.pipeline) if one.step in waiting]
         self.facts["paused_steps"] = [one.step for one in circuits]
         return [describe_circuit(one, self.now, self._command) for one in circuits]
 
     def _future_times(self) -> list[str]:
         """Return what the clock did, if it was set back."""
-        found = self.store.future_times(self.here.pipeline)
+        found = self.store.future_times(self.batch.pipeline)
         self.facts["clock_set_back_by"] = found.ahead if found.any else None
         return [describe_future_times(found)] if found.any else []
 
     def _counts(self) -> str:
-        balance = self.here.balance
-        done = f"{balance.done:,} of {balance.expected:,} documents of batch {self.here.name} are done"
+        balance = self.batch.balance
+        done = f"{balance.done:,} of {balance.expected:,} documents of batch {self.batch.name} are done"
         if not balance.balances:
             return (
                 f"{done}, but only {balance.found:,} were found. Look for the rest: {self._do('batch', 'reconcile')}."
@@ -128,11 +128,11 @@ class _BatchContext:
 
     def _do(self, *verb: str, more: Sequence[str] = ()) -> str:
         """Return a command about this batch."""
-        return f"`{self._command(*verb, self.here.pipeline, '--batch', self.here.name, *more)}`"
+        return f"`{self._command(*verb, self.batch.pipeline, '--batch', self.batch.name, *more)}`"
 
     def _choose(self, *words: str, name: str = "") -> str:
         """Return a command about documents of this batch, or about one of them."""
-        batch = ("--pipeline", self.here.pipeline, "--batch", self.here.name)
+        batch = ("--pipeline", self.batch.pipeline, "--batch", self.batch.name)
         return f"`{self._command(*command_args(words, *([name] if name else []), options=batch))}`"
 
     def _kind(self, cause: Cause) -> str:
@@ -170,11 +170,11 @@ class _BatchContext:
 
     def _lease(self) -> timedelta:
         """Return the longest lease of this pipeline's workers: before it is over, their documents must not be taken."""
-        return max((holder.worker.lease for holder, _ in self.store.holders(self.here.pipeline)), default=GRACE)
+        return max((holder.worker.lease for holder, _ in self.store.holders(self.batch.pipeline)), default=GRACE)
 
     def _deadline(self) -> list[str]:
         """Return what the deadline of the batch does to its documents."""
-        for found in self.store.batch_counts(self.here.pipeline, self.here.name):
+        for found in self.store.batch_counts(self.batch.pipeline, self.batch.name):
             if found.deadline_at is not None and found.state != "closed":
                 self.facts["deadline_at"] = found.deadline_at
                 return [describe_deadline(found)]
@@ -182,27 +182,31 @@ class _BatchContext:
 
     def _closing(self) -> list[str]:
         """Return why a batch without open documents cannot be closed, or how to close it."""
-        if self.here.pipeline.endswith(CLOSING):
-            return self._closing_steps(self.here.pipeline.removesuffix(CLOSING))
-        if self.here.state == "closed":
+        if self.batch.pipeline.endswith(CLOSING):
+            return self._closing_steps(self.batch.pipeline.removesuffix(CLOSING))
+        if self.batch.state == "closed":
             report = f"The batch is closed. Its report: {self._do('batch', 'reconcile')}."
-            return [report, *self._closing_steps(self.here.pipeline)]
-        if self.here.balance.open or not self.here.balance.balances:
+            return [report, *self._closing_steps(self.batch.pipeline)]
+        if self.batch.balance.open or not self.batch.balance.balances:
             return []
         left = sum(one.documents for one in self.causes if one.kind == "dead")
         self.facts["not_accepted"] = left
         missing = [f"{format_count(left, 'dead letter')} nobody accepted, {TOLERATED}"] if left else []
-        missing += ["the batch is not sealed"] if self.here.state == "open" else []
+        missing += ["the batch is not sealed"] if self.batch.state == "open" else []
         if not missing:
-            close = self._command(*command_args(("batch", "close"), PIPELINE_FILE, self.here.name, options=REASON_ARGS))
+            close = self._command(
+                *command_args(("batch", "close"), PIPELINE_FILE, self.batch.name, options=REASON_ARGS)
+            )
             return [f"Nothing keeps the batch from being closed: `{close}`."]
-        seal = self._command(*command_args(("batch", "seal"), self.here.pipeline, self.here.name, options=REASON_ARGS))
-        advice = f": `{seal}`" if self.here.state == "open" else ", as above"
+        seal = self._command(
+            *command_args(("batch", "seal"), self.batch.pipeline, self.batch.name, options=REASON_ARGS)
+        )
+        advice = f": `{seal}`" if self.batch.state == "open" else ", as above"
         return [f"What keeps the batch from being closed: {', and '.join(missing)}{advice}."]
 
     def _closing_steps(self, pipeline: str) -> list[str]:
         """Return where the closing steps of a closed batch are, and how they go on."""
-        last = closing_document(self.store, pipeline, self.here.name)
+        last = closing_document(self.store, pipeline, self.batch.name)
         if last is None:
             return []
         self.facts["closing"] = {"state": last.state, "step": last.checkpoint.step, "reason": last.reason}
@@ -216,30 +220,30 @@ class _BatchContext:
 
     def _stale_work(self) -> list[str]:
         """Return which work was done under an earlier plan and would have another result now."""
-        if self.shape is None or self.here.pipeline.endswith(CLOSING):
+        if self.shape is None or self.batch.pipeline.endswith(CLOSING):
             return []
-        found = stale_work(self.store.plans(self.here.pipeline, batch=self.here.name), self.shape)
+        found = stale_work(self.store.plans(self.batch.pipeline, batch=self.batch.name), self.shape)
         self.facts["stale"] = sum(one.documents for one in found)
-        redo = self._command("doc", "rewind", "--stale", PIPELINE_FILE, "--batch", self.here.name)
+        redo = self._command("doc", "rewind", "--stale", PIPELINE_FILE, "--batch", self.batch.name)
         return [
             f"The work of {format_count(one.documents, 'document')} is out of date: {one.why}: `{redo}`."
             for one in found
         ]
 
 
-def _with_dead_workers(store: Store, here: Batch, causes: list[Cause]) -> list[Cause]:
+def _with_dead_workers(store: Store, batch: Batch, causes: list[Cause]) -> list[Cause]:
     """Count documents of dead workers of this machine as silent, even before their leases are over."""
     gone = gone_workers(store)
     if not gone or not any(one.kind in HELD for one in causes):
         return causes
-    orphans = store.orphans(here.pipeline, grace=timedelta(0), batch=here.name, gone=gone)
+    orphans = store.orphans(batch.pipeline, grace=timedelta(0), batch=batch.name, gone=gone)
     known = {one.step: one.documents for one in causes if one.kind == "silent"}
     silent: dict[str | None, list[DocumentStatus]] = {}
     for orphan in orphans:
         if orphan.sign == "silent":
             silent.setdefault(orphan.document.checkpoint.step, []).append(orphan.document)
     for step, found in silent.items():
-        running = store.documents(here.pipeline, batch=here.name, state="running", step=step, limit=MAX_SEARCHED)
+        running = store.documents(batch.pipeline, batch=batch.name, state="running", step=step, limit=MAX_SEARCHED)
         ids = {one.id for one in found}
         held = [one for one in running if one.id not in ids]
         causes = _move_to_silent(causes, step, found, held, more=len(found) - known.get(step, 0))
@@ -269,7 +273,7 @@ def _fewer(cause: Cause, documents: int, held: list[DocumentStatus]) -> Cause:
 
 
 def _oldest(documents: list[DocumentStatus]) -> DocumentStatus:
-    return min(documents, key=lambda here: (here.moved_at, here.id))
+    return min(documents, key=lambda one: (one.moved_at, one.id))
 
 
 _SENTENCES: dict[str, tuple[str, str]] = {

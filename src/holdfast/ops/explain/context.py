@@ -36,20 +36,20 @@ def plain_command(*words: str) -> str:
 class DocumentContext:
     """One document, what is known about it, and the sentences and facts that explain it."""
 
-    def __init__(self, store: Store, here: DocumentStatus, command: Command) -> None:
+    def __init__(self, store: Store, status: DocumentStatus, command: Command) -> None:
         self.store = store
-        self.here = here
+        self.status = status
         self.now = store.now()
-        self.shape: Shape | None = store.shape(here.pipeline)
+        self.shape: Shape | None = store.shape(status.pipeline)
         self.sentences: list[str] = []
         self.facts: dict[str, Any] = {}
         self.command = command
-        self._options = document_options(store, here)
+        self._options = document_options(store, status)
 
     @property
     def step(self) -> str:
         """The step at which the document is."""
-        return self.here.checkpoint.step or ""
+        return self.status.checkpoint.step or ""
 
     @property
     def is_at_gate(self) -> bool:
@@ -59,12 +59,12 @@ class DocumentContext:
     @property
     def is_closing(self) -> bool:
         """True if it is the document of a batch's closing steps."""
-        return self.here.pipeline.endswith(CLOSING)
+        return self.status.pipeline.endswith(CLOSING)
 
     @property
     def start(self) -> str:
         """Advice how to start a worker for it."""
-        return start_advice(self.here.pipeline, self.here.batch, self.command)
+        return start_advice(self.status.pipeline, self.status.batch, self.command)
 
     def say(self, sentence: str) -> None:
         """Add a sentence."""
@@ -76,43 +76,42 @@ class DocumentContext:
 
     def look(self, verb: str, *more: str) -> str:
         """Return a command that shows this document."""
-        return f"`{self.command(*command_args((verb,), self.here.key, options=(*self._options, *more)))}`"
+        return f"`{self.command(*command_args((verb,), self.status.key, options=(*self._options, *more)))}`"
 
     def decide(self, *words: str, more: Sequence[str] = ()) -> str:
         """Return a command that decides about this document, with a place for the reason."""
-        return f"`{self.command(*command_args(words, self.here.key, options=(*self._options, *more, *REASON_ARGS)))}`"
+        return f"`{self.command(*command_args(words, self.status.key, options=(*self._options, *more, *REASON_ARGS)))}`"
 
     def prioritise(self, priority: int) -> str:
         """Return the command that sets its priority, which may be negative."""
         options = (*self._options, *REASON_ARGS)
-        return f"`{self.command(*command_args(('doc', 'priority'), str(priority), self.here.key, options=options))}`"
+        return f"`{self.command(*command_args(('doc', 'priority'), str(priority), self.status.key, options=options))}`"
 
     def requeue(self, grace: timedelta | None = None) -> str:
         """Return the command that requeues only this document, if the same worker still does not advance it."""
-        holder = ("--batch", self.here.batch, "--worker", self.here.holder)
+        holder = ("--batch", self.status.batch, "--worker", self.status.holder)
         patience = ("--grace", f"{grace.total_seconds():g}s") if grace else ()
         options = (*holder, *patience, "--strategy", "requeue", *REASON_ARGS)
-        return (
-            f"`{self.command(*command_args(('doc', 'orphans'), self.here.pipeline, self.here.key, options=options))}`"
-        )
+        words = command_args(("doc", "orphans"), self.status.pipeline, self.status.key, options=options)
+        return f"`{self.command(*words)}`"
 
     def redo(self) -> str:
         """Return the command that redoes the stale work of its batch."""
-        return f"`{self.command('doc', 'rewind', '--stale', PIPELINE_FILE, '--batch', self.here.batch)}`"
+        return f"`{self.command('doc', 'rewind', '--stale', PIPELINE_FILE, '--batch', self.status.batch)}`"
 
     def last_entry(self, *verbs: str) -> JournalEntry | None:
         """Return the journal entry that brought it into its state, among entries with these verbs."""
-        for entry in reversed(self.store.journal(self.here.id)):
+        for entry in reversed(self.store.journal(self.status.id)):
             detail = entry.detail if isinstance(entry.detail, dict) else {}
-            if entry.verb in verbs and detail.get("state", self.here.state) == self.here.state:
+            if entry.verb in verbs and detail.get("state", self.status.state) == self.status.state:
                 return entry
         return None
 
 
-def document_options(store: Store, here: DocumentStatus) -> tuple[str, ...]:
+def document_options(store: Store, status: DocumentStatus) -> tuple[str, ...]:
     """Return the options with which a command finds this document. None are needed if no other one has its key."""
-    is_ambiguous = len(store.find(here.key)) > 1
-    return ("--pipeline", here.pipeline, "--batch", here.batch) if is_ambiguous else ()
+    is_ambiguous = len(store.find(status.key)) > 1
+    return ("--pipeline", status.pipeline, "--batch", status.batch) if is_ambiguous else ()
 
 
 def is_gate(shape: Shape | None, step: str | None) -> bool:
@@ -194,7 +193,7 @@ def describe_future_times(found: FutureTimes) -> str:
 
 def describe_wait(case: DocumentContext, due: datetime) -> str | None:
     """Return why a waiting document waits too long. None if it does not."""
-    since = case.here.waits_since
+    since = case.status.waits_since
     if since is None or not is_future(since, case.now):
         return None
     wait = max(due - since, timedelta(0))
@@ -208,12 +207,12 @@ def describe_wait(case: DocumentContext, due: datetime) -> str | None:
 
 def describe_pause(case: DocumentContext, since: datetime) -> str | None:
     """Return what is wrong with the end of a pause that began in the future. None if nothing is."""
-    here, at = case.here, case.here.waits_since or since
-    if here.due_at is None or not is_future(at, case.now):
+    status, at = case.status, case.status.waits_since or since
+    if status.due_at is None or not is_future(at, case.now):
         return None
     case.facts |= _facts(at, case.now)
     ahead = f"The time was set when the clock was ahead by at least {_span(at, case.now)}."
-    return f"{ahead} {CORRECTION}." if here.waits_since else f"{ahead} It stays as it was given."
+    return f"{ahead} {CORRECTION}." if status.waits_since else f"{ahead} It stays as it was given."
 
 
 def describe_heartbeat(case: DocumentContext, holder: Holder) -> str | None:

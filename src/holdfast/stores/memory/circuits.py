@@ -107,8 +107,8 @@ class Circuits(Work):
         now = self.now()
         with self._writing() as tables:
             named = [row.id for row in tables.steps.values() if row.name == step]
-            here = [row for row in map(tables.circuits.get, named) if row is not None and row.opened_at is not None]
-            for row in here:
+            rows = [row for row in map(tables.circuits.get, named) if row is not None and row.opened_at is not None]
+            for row in rows:
                 if self._pipeline_name(tables.steps[row.step_id].pipeline_id) == pipeline:
                     closed = {"opened_at": None, "probe_at": None, "probe": None, "closed_at": now}
                     by = {"closed_by": shorten(who, MAX_NAME), "close_reason": shorten(reason, MAX_REASON)}
@@ -120,10 +120,10 @@ class Circuits(Work):
         now = self.now()
         with self._writing() as tables:
             rows = [tables.circuits[step_id] for step_id in plan.step_ids.values() if step_id in tables.circuits]
-            here = [row for row in rows if row.opened_at is not None]
-            for row in here:
+            failed_at = [row for row in rows if row.opened_at is not None]
+            for row in failed_at:
                 tables.circuits[row.step_id] = replace(row, probe_at=now)
-            return len(here)
+            return len(failed_at)
 
     def works_for_others(self, plan: Plan, step: str, document_id: int) -> bool:
         now = self.now()
@@ -134,8 +134,8 @@ class Circuits(Work):
             lines = [line for line in tables.journals[document_id].values() if line.generation == row.generation]
             failed = [line for line in lines if (line.verb, line.code) in FAILED]
             times = [line.at if line.at >= row.moved_at else line.last_at for line in failed]
-            here = [at for at in times if at is not None and at >= row.moved_at]
-            return bool(here) and min(here) < worked_at <= now
+            failed_at = [at for at in times if at is not None and at >= row.moved_at]
+            return bool(failed_at) and min(failed_at) < worked_at <= now
 
     def _pipeline_name(self, pipeline_id: int) -> str:
         return next(name for name, number in self._tables.pipelines.items() if number == pipeline_id)

@@ -41,9 +41,9 @@ class Decisions(Base):
         now = self.now()
         detail = {"reason": reason} if answer is None else {"reason": reason, "answer": answer}
         with self._writing():
-            here = self._decidable(document_ids, ["paused"], at)
+            rows = self._decidable(document_ids, ["paused"], at)
             known = [
-                row for row in here if row.pipeline_id == plan.pipeline_id and row.step_id in plan.step_ids.values()
+                row for row in rows if row.pipeline_id == plan.pipeline_id and row.step_id in plan.step_ids.values()
             ]
             self._repin(plan, [row for row in known if _passes_gate(plan, row)])
             for row in [self._tables.documents[row.id] for row in known]:
@@ -78,19 +78,19 @@ class Decisions(Base):
     ) -> list[int]:
         now = self.now()
         with self._writing():
-            here = self._decidable(document_ids, ["paused"], at)
-            for row in here:
+            rows = self._decidable(document_ids, ["paused"], at)
+            for row in rows:
                 dead = self._change(
                     row, state="dead", due_at=None, reason=reason, code=code, error="Rejected", recoverable=False
                 )
                 self._record_decision(row, dead, "reject", who=who, now=now, detail={"reason": reason}, code=code)
-            return [row.id for row in here]
+            return [row.id for row in rows]
 
     def pause(self, document_ids: Sequence[int], *, who: str, reason: str, until: datetime | None = None) -> list[int]:
         now = self.now()
         with self._writing():
-            here = self._decidable(document_ids, ["waiting", "running"])
-            for row in here:
+            rows = self._decidable(document_ids, ["waiting", "running"])
+            for row in rows:
                 paused = self._change(
                     row,
                     state="paused",
@@ -108,20 +108,20 @@ class Decisions(Base):
                     recoverable=None,
                 )
                 self._record_decision(row, paused, "pause", who=who, now=now, detail={"reason": reason}, code=ON_HOLD)
-            return [row.id for row in here]
+            return [row.id for row in rows]
 
     def cancel(self, document_ids: Sequence[int], *, who: str, reason: str, code: str = "") -> list[int]:
         now = self.now()
         with self._writing():
-            here = self._decidable(document_ids, OPEN_STATES)
-            for row in here:
+            rows = self._decidable(document_ids, OPEN_STATES)
+            for row in rows:
                 last = row.worker_id or row.worked_by
                 why = {"reason": reason, "code": code, "error": "", "recoverable": None}
                 ended = self._change(
                     row, state="cancelled", fence=row.fence + 1, worked_by=last, **why, **WITHOUT_WORKER
                 )
                 self._record_decision(row, ended, "cancel", who=who, now=now, detail={"reason": reason}, code=code)
-            return [row.id for row in here]
+            return [row.id for row in rows]
 
     def withdraw(
         self, plan: Plan, document_ids: Sequence[int], *, undo: UndoRows, who: str, reason: str, code: str = ""
@@ -165,32 +165,32 @@ class Decisions(Base):
         now = self.now()
         with self._writing():
             dead = [row for row in self._decidable(document_ids, ["dead"]) if row.cleaned_at is None]
-            here = [row for row in dead if row.step_id in self._plans(row.pipeline_id)[-1].step_ids]
-            for place, row in enumerate(here):
+            rows = [row for row in dead if row.step_id in self._plans(row.pipeline_id)[-1].step_ids]
+            for place, row in enumerate(rows):
                 waiting = self._change(
                     row, state="waiting", due_at=now + after + place * every, waits_since=now, **WITHOUT_FAILURES
                 )
                 self._record_decision(row, waiting, "redrive", who=who, now=now, detail={"reason": reason}, code=code)
-            return [row.id for row in here]
+            return [row.id for row in rows]
 
     def accept(self, document_ids: Sequence[int], *, who: str, reason: str) -> list[int]:
         now = self.now()
         with self._writing():
-            here = [row for row in self._decidable(document_ids, ["dead"]) if row.accepted_by is None]
-            for row in here:
+            rows = [row for row in self._decidable(document_ids, ["dead"]) if row.accepted_by is None]
+            for row in rows:
                 accepted = self._change(row, accepted_by=shorten(who, MAX_NAME))
                 self._record_decision(row, accepted, "accept", who=who, now=now, detail={"reason": reason})
-            return [row.id for row in here]
+            return [row.id for row in rows]
 
     def prioritise(self, document_ids: Sequence[int], *, priority: int, who: str, reason: str) -> list[int]:
         now = self.now()
         with self._writing():
-            here = [row for row in self._decidable(document_ids, [*OPEN_STATES, "dead"]) if row.priority != priority]
-            for row in here:
+            rows = [row for row in self._decidable(document_ids, [*OPEN_STATES, "dead"]) if row.priority != priority]
+            for row in rows:
                 changed = self._change(row, priority=priority)
                 detail = {"reason": reason, "from": row.priority, "to": priority}
                 self._record_decision(row, changed, "prioritise", who=who, now=now, detail=detail)
-            return [row.id for row in here]
+            return [row.id for row in rows]
 
     def rewind_to(
         self,
@@ -207,8 +207,8 @@ class Decisions(Base):
         now = self.now()
         with self._writing():
             rewind = Rewind(plan, to, self._step_orders(plan.pipeline_id))
-            here = [row for row in self._decidable(document_ids, STATES, at) if row.pipeline_id == plan.pipeline_id]
-            going = [row for row in here if rewind.allows(place_of(row))]
+            rows = [row for row in self._decidable(document_ids, STATES, at) if row.pipeline_id == plan.pipeline_id]
+            going = [row for row in rows if rewind.allows(place_of(row))]
             generations = self._next_generations(going)
             for row in going:
                 after = _after_rewind(row, then, reason=reason, code=code, now=now)
@@ -259,8 +259,8 @@ class Decisions(Base):
         """Return the documents that a decision changes: in these states, and in batches that are not closed."""
         tables = self._tables
         named = [tables.documents[number] for number in sorted({*document_ids}) if number in tables.documents]
-        here = [row for row in named if row.state in states and tables.batches[row.batch_id].state != "closed"]
-        return [row for row in here if at is None or at.get(row.id) == row.moves]
+        rows = [row for row in named if row.state in states and tables.batches[row.batch_id].state != "closed"]
+        return [row for row in rows if at is None or at.get(row.id) == row.moves]
 
     def _record_decision(
         self,
@@ -303,10 +303,10 @@ class Decisions(Base):
 
     def _reopened(self, rules: ItemRedrive, row: DocumentRow, positions: Sequence[int]) -> Reopened | None:
         tables, place = self._tables, place_of(row)
-        here = (row.id, place.generation_of(rules.step_id), rules.step_id)
+        rows = (row.id, place.generation_of(rules.step_id), rules.step_id)
         source = tables.items[row.id, place.generation_of(rules.source_id), rules.source_id]
-        items = sum(position >= 0 for position in tables.items[here])
-        asides = {position: aside.tries for position, aside in tables.asides[here].items()}
+        items = sum(position >= 0 for position in tables.items[rows])
+        asides = {position: aside.tries for position, aside in tables.asides[rows].items()}
         kept = KeptInStep(items, max(source, default=-1) + 1, asides)
         return rules.reopened(place, decode_or_text(row.cursor), kept, positions)
 

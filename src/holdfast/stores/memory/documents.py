@@ -74,8 +74,8 @@ class DocumentReads(Base):
     def overdue_at_gate(self, plan: Plan, gate: str, *, limit: int = MAX_PER_TRANSACTION) -> dict[int, int]:
         now = self.now()
         with self._reading():
-            here = [row for row in self._documents(plan) if row.step_id == plan.step_ids[gate]]
-            late = [(row.due_at, row) for row in here if _is_undecided(row) and row.due_at and row.due_at <= now]
+            rows = [row for row in self._documents(plan) if row.step_id == plan.step_ids[gate]]
+            late = [(row.due_at, row) for row in rows if _is_undecided(row) and row.due_at and row.due_at <= now]
         first = sorted(late, key=lambda one: (one[0], one[1].id))[:limit]
         return {row.id: row.moves for _, row in first}
 

@@ -79,9 +79,9 @@ class ClockCorrection(Base):
 
     def _future_waits(self, pipeline_id: int | None, now: datetime) -> list[DocumentRow]:
         """Return documents that are due too late: waiting ones by priority and due time, then paused ones."""
-        here = [row for row in self._of_pipeline(pipeline_id) if _is_due_too_late(row, now)]
-        waiting = [row for row in here if row.state == "waiting"]
-        paused = [row for row in here if row.state == "paused"]
+        rows = [row for row in self._of_pipeline(pipeline_id) if _is_due_too_late(row, now)]
+        waiting = [row for row in rows if row.state == "waiting"]
+        paused = [row for row in rows if row.state == "paused"]
         return [*sorted(waiting, key=_place_in_queue), *sorted(paused, key=lambda row: (row.due_at, row.id))]
 
     def _future_running(self, pipeline_id: int | None, now: datetime) -> list[DocumentRow]:
@@ -249,8 +249,8 @@ class Maintenance(ClockCorrection):
 
     def set_gate_deadline(self, plan: Plan, gate: str, *, within: timedelta, limit: int = MAX_PER_TRANSACTION) -> int:
         with self._writing():
-            here = [row for row in self._documents(plan) if row.step_id == plan.step_ids[gate] and row.due_at is None]
-            timeless = [row for row in here if row.state == "paused" and row.code == AT_GATE][:limit]
+            rows = [row for row in self._documents(plan) if row.step_id == plan.step_ids[gate] and row.due_at is None]
+            timeless = [row for row in rows if row.state == "paused" and row.code == AT_GATE][:limit]
             for row in timeless:
                 since = max(row.moved_at, row.claimed_at or row.moved_at)
                 self._change(row, due_at=since + within, waits_since=since)

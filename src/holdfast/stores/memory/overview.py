@@ -107,8 +107,8 @@ class OverviewReads(Base):
         with self._reading() as tables:
             by_workers = (row for row in tables.documents.values() if row.code not in ENDED_BY_OTHERS)
             ended = Counter((row.worked_by, row.state) for row in by_workers)
-            here = [row for row in tables.workers.values() if row.gone_at is None or row.gone_at >= since]
-            counts = [(row, ended[row.worker.id, "done"], ended[row.worker.id, "dead"]) for row in here]
+            rows = [row for row in tables.workers.values() if row.gone_at is None or row.gone_at >= since]
+            counts = [(row, ended[row.worker.id, "done"], ended[row.worker.id, "dead"]) for row in rows]
             return [WorkerTotals(row.worker, row.gone, done, dead) for row, done, dead in counts if done or dead]
 
     def gauges(self, pipeline: str) -> Gauges:
@@ -162,11 +162,11 @@ class WaitCauses(Base):
             running = [row for row in self._documents_of(pipeline, batch) if row.state == "running"]
             held = [(self._status(row), row.fence, tables.workers[row.worker_id or 0]) for row in running]
         found = []
-        for here, fence, worker in held:
+        for rows, fence, worker in held:
             silent = worker.gone or worker.is_stale(now) or worker.worker.id in gone
-            signs = [last_progress(here), here.deadline_at or now, worker.heartbeat_at if silent else now]
+            signs = [last_progress(rows), rows.deadline_at or now, worker.heartbeat_at if silent else now]
             if any(sign < now - grace for sign in signs):
-                found.append(orphan_of(here, fence, heartbeat_at=worker.heartbeat_at, silent=silent, now=now))
+                found.append(orphan_of(rows, fence, heartbeat_at=worker.heartbeat_at, silent=silent, now=now))
         return found
 
     def holder(self, document_id: int) -> Holder | None:

@@ -304,9 +304,9 @@ class FutureWorkConformance(Conformance):
         set_back(harness)
         assert found(harness) == FutureTimes(running=1, ahead=DAY)
         assert reset(harness, timeouts=TIMEOUTS) == FutureTimes(running=1)
-        here = harness.document()
-        assert here.deadline_at == harness.clock() + HOUR
-        assert here.claimed_at == harness.clock()
+        document = harness.document()
+        assert document.deadline_at == harness.clock() + HOUR
+        assert document.claimed_at == harness.clock()
         assert found(harness) == FutureTimes()
         harness.finish(claim)
 
@@ -325,8 +325,8 @@ class FutureWorkConformance(Conformance):
         claim = harness.advance(harness.submit_and_claim())
         set_back(harness)
         assert reset(harness, timeouts={**TIMEOUTS, "chunk": HOUR}).running == 1
-        here = harness.document()
-        assert (here.deadline_at, here.moved_at) == (None, harness.clock())
+        document = harness.document()
+        assert (document.deadline_at, document.moved_at) == (None, harness.clock())
         harness.finish(claim)
 
     def test_a_dead_worker_with_a_heartbeat_in_the_future_has_one_lease_left(self, harness: StoreHarness) -> None:

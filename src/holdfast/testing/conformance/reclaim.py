@@ -18,8 +18,8 @@ INSTANT = timedelta(microseconds=1)
 
 
 def _counts(harness: StoreHarness, key: str = "a") -> tuple[int, int, int]:
-    here = harness.document(key)
-    return here.attempts, here.crashes, here.losses
+    status = harness.document(key)
+    return status.attempts, status.crashes, status.losses
 
 
 class ReclaimConformance(Conformance):

@@ -482,4 +482,4 @@ def _kept_aside(harness: StoreHarness, document_id: int) -> int:
     if tables is None:
         ((count,),) = harness.sql(f"select count(*) from hf_aside where document_id = {document_id}")  # noqa: S608
         return int(count)
-    return sum(len(shelf) for place, shelf in tables.asides.items() if place[0] == document_id)
+    return sum(len(positions) for place, positions in tables.asides.items() if place[0] == document_id)
