@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,11 @@ SUITES = {  # folders whose tests concern no single module
     "typed",
 }
 OTHERS = {"test_imports.py", "test_layout.py", "test_version.py", "stores/test_conformance.py"}
+ROLES = {  # classes that every store has, and some of their parts
+    *("Base", "Commit", "Connections", "JoinedConnection", "Tx"),
+    *("Batches", "Circuits", "Cleanup", "Decisions", "DocumentReads", "Intake", "Maintenance", "OverviewReads"),
+    *("ClockCorrection", "Deadlines", "WaitCauses", "Work"),
+}
 FILES = sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py"))
 MIRRORED = [
     file for file in FILES if file not in OTHERS and not file.startswith((*(f"{s}/" for s in SUITES), "support/"))
@@ -59,6 +66,18 @@ def test_helpers_are_in_tests_support_or_in_their_suite() -> None:
     allowed = ("__init__.py", "conftest.py")
     helpers = [file for file in MIRRORED if file not in TEST_FILES and file.rpartition("/")[2] not in allowed]
     assert helpers == [], "move them to tests/support/"
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """Stores have classes of the same name for the same role. All other classes have names of their own."""
+    modules: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                modules[node.name].append(path.relative_to(SOURCE).as_posix())
+    twice = {name: where for name, where in modules.items() if len(where) > 1}
+    roles = {name for name in twice if all(place.startswith(("stores/", "core/moves.py")) for place in twice[name])}
+    assert {name: where for name, where in twice.items() if name not in ROLES & roles} == {}
 
 
 @pytest.mark.parametrize("file", sorted(OTHERS))
