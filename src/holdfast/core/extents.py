@@ -1,4 +1,4 @@
-"""Extents: what a document records about its steps, so that damage is noticed when it is taken up.
+"""Extents: what a document records about its steps, so that damage is noticed when it is claimed.
 
 A finished step has the number of items that it kept, with those that were set aside; -1 if it kept one value that is
 not a list. Most documents keep about the same in each step, and the record is written with each move past a step. So it

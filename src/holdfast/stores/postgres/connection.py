@@ -61,7 +61,7 @@ class Connections(ThreadConnections):
         """The newest schema that this holdfast knows."""
 
     def once(self, work: Callable[[Db], T]) -> T:
-        """Do what must not be repeated blindly. Raise ConnectionLost if it is not known whether it was done."""
+        """Run a transaction at most once. Raise ConnectionLost if it is not known whether it was committed."""
 
         def confirmed(db: Db) -> T:
             result = work(db)
@@ -71,15 +71,15 @@ class Connections(ThreadConnections):
         return self._ask(self._idle(), confirmed)
 
     def reading(self, work: Callable[[Db], T]) -> T:
-        """Do what only reads, and repeat it if the connection was lost."""
+        """Run statements that only read. Run them again if the connection was lost."""
         return self.again(lambda: self._ask(self._mine(), work))
 
     def reading_one_moment(self, work: Callable[[Db], T]) -> T:
-        """Do what reads with several statements, all of the same moment."""
+        """Run several statements that only read, all of the same moment."""
         return self.repeating(work, BEGIN_TO_READ)
 
     def writing(self, work: Callable[[Db], T], guard: Guard = UNGUARDED) -> T:
-        """Do all of it in one transaction, or nothing. Repeat it if it was nothing and the connection was lost."""
+        """Run one write transaction. Run it again if the connection was lost before it was committed."""
 
         def attempt() -> T:
             with self.transaction(guard=guard) as db:
@@ -88,7 +88,7 @@ class Connections(ThreadConnections):
         return self.again(attempt)
 
     def repeating(self, work: Callable[[Db], T], begin: str = "") -> T:
-        """Do all of it in one transaction, or nothing. If the answer is lost, repeat it even if it was done."""
+        """Run one transaction. If the answer to its commit is lost, run it again, even if it was committed."""
 
         def attempt() -> T:
             db, _ = self._begin(begin)
@@ -101,7 +101,7 @@ class Connections(ThreadConnections):
 
     @contextmanager
     def transaction(self, begin: str = "", guard: Guard = UNGUARDED) -> Iterator[Db]:
-        """Run one transaction, committed at the end. If the connection is lost then, find out whether it was."""
+        """Run one transaction and commit it. If the connection is lost then, find out whether it was committed."""
         db, receipt = self.again(lambda: self._begin(begin, guard))
         with _rolled_back_on_error(db):
             yield db
@@ -141,7 +141,7 @@ class Connections(ThreadConnections):
         return False
 
     def again(self, attempt: Callable[[], T]) -> T:
-        """Repeat what was lost or collided, a few times."""
+        """Run an attempt again, a few times, if its connection was lost or transactions collided."""
         for pause in PAUSES:
             try:
                 return attempt()

@@ -123,7 +123,7 @@ class ReasonCodeConformance(Conformance):
 
 
 class Facts(dict[str, str]):
-    """Any fact that a sentence names is "x"."""
+    """Values for the names in a sentence: each is "x"."""
 
     def __missing__(self, name: str) -> str:
         return "x"
