@@ -31,7 +31,7 @@ ASKING = (
         ["batch", "reconcile", "papers"],
     ),
     *(
-        ["batch", "reconcile", "papers", "--batch", "{batch}"],
+        ["batch", "reconcile", "papers", "{batch}"],
         ["doc", "orphans"],
         ["store", "metrics", "--once"],
         ["batch", "cleanup", "--dry-run"],

@@ -139,5 +139,5 @@ def app() -> None:
 
 def every_command() -> dict[str, click.Command]:
     """Return all commands by their full names, in the order of the help."""
-    with click.Context(app) as context:
+    with click.Context(app, info_name="holdfast") as context:
         return dict(walk_commands(app, context))

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from holdfast.cli.context import CliContext, CliError
+from holdfast.cli.examples import help_epilog
 from holdfast.cli.output import STOP_WHEN_LOST
 
 MOVED = {
@@ -54,7 +55,10 @@ class CommandGroup(click.Group):
         if cmd_name in self.modules and cmd_name not in self.commands:
             module = import_module(f"holdfast.cli.commands.{self.modules[cmd_name]}")
             self.add_command(getattr(module, f"{cmd_name}_" if cmd_name == "help" else cmd_name), cmd_name)
-        return super().get_command(ctx, cmd_name)
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and command.epilog is None:
+            command.epilog = help_epilog(f"{_path(ctx)} {cmd_name}".strip())
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -67,6 +71,11 @@ class CommandGroup(click.Group):
         cli.callback = getattr(command, "callback", None)
         STOP_WHEN_LOST.set(getattr(cli.callback, "only_prints", False))
         return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands first, then the options."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands, each with a complete sentence."""
@@ -83,9 +92,14 @@ def first_sentence(command: click.Command) -> str:
     return sentence + end.strip()
 
 
+def _path(ctx: click.Context) -> str:
+    """Return the words of a group, without the name of the program."""
+    return ctx.command_path.partition(" ")[2]
+
+
 def _unknown_command(group: click.Group, ctx: click.Context, word: str) -> click.ClickException:
     """Return the error for a word that is no command: where it is now, or which command is meant."""
-    path = ctx.command_path.partition(" ")[2]
+    path = _path(ctx)
     cli: CliContext = ctx.find_root().obj
     name = " ".join(filter(None, (path, word)))
     if word in MOVED:

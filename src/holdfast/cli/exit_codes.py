@@ -27,10 +27,11 @@ BY_SIGNAL = {"SIGHUP": HUNG_UP, "SIGINT": INTERRUPTED, "SIGTERM": TERMINATED}
 
 EXIT_CODES = {
     "0": "Success.",
-    "1": "There is something to look at: dead letters (run, work --drain, ingest, pipeline debug), a batch that cannot "
-    "be closed yet (batch close), missing documents (batch reconcile), an unexpected number of documents (batch seal "
-    "--expect), a pipeline that does not fit its store (pipeline check), results that are gone (pipeline verify), a "
-    "kill that changed the result (pipeline crashtest).",
+    "1": "There is something to look at: dead letters (run, ingest, watch, work --drain, pipeline debug), a batch that "
+    "cannot be closed yet (batch close), missing documents (batch reconcile), an unexpected number of documents "
+    "(batch seal --expect), rows that could not be removed (doc cancel --undo), a pipeline that does not fit its "
+    "store (pipeline check), results that are gone (pipeline verify), a kill that changed the result (pipeline "
+    "crashtest), a step that is not paused (pipeline circuit close).",
     "2": "Wrong usage, or an error in the pipeline's file.",
     "3": "The store cannot be used.",
     "4": "A source could not be reached (ingest, plan), or a step is paused because its service is away. The rest was "

@@ -75,7 +75,8 @@ notify_options = option_group(
         "--notify-on",
         multiple=True,
         type=click.Choice(KINDS),
-        help="Only notifications of this kind. Repeatable. [default: all]",
+        metavar="KIND",
+        help=f"Only notifications of this kind: {', '.join(KINDS)}. Repeatable. [default: all]",
     ),
 )
 """The options of notifications."""

@@ -59,8 +59,8 @@ common_options = option_group(
 )
 """The options of every command. They may also stand before the command's name."""
 
-pipeline_option = click.option("--pipeline", help="Only this pipeline (its name or its file).")
-batch_option = click.option("--batch", help="Only this batch.")
+pipeline_option = click.option("--pipeline", metavar="NAME", help="Only this pipeline (its name or its file).")
+batch_option = click.option("--batch", metavar="NAME", help="Only this batch.")
 DEFAULT_BATCH = "default"
 """The batch that documents are submitted to if none is named."""
 
@@ -80,7 +80,7 @@ deadline_options = option_group(
 )
 """The deadline of a batch."""
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only count what would be done; change nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only count what would be changed; change nothing.")
 items_option = click.option("--items", is_flag=True, help="Also print the kept items.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
@@ -88,7 +88,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 def limit_option(default: int) -> Callable[[Command], Command]:
     """Return --limit, for commands that list documents."""
     return click.option(
-        "--limit", type=click.IntRange(1), default=default, show_default=True, help="Maximum number of results."
+        "--limit", "-n", type=click.IntRange(1), default=default, show_default=True, help="Maximum number of results."
     )
 
 

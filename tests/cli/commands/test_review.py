@@ -38,9 +38,9 @@ def test_waiting_documents_are_listed_with_commands_to_decide(holdfast: Run) -> 
     assert "1 document waits for a decision:" in told
     assert "default/docs/a.txt  at legal" in told
     assert "holdfast review approve docs/a.txt --reason" in told
-    answer = json.loads(holdfast("review", "list", "--json", "--gate", "legal").stdout)
+    answer = json.loads(holdfast("review", "list", "--json", "--step", "legal").stdout)
     assert (answer["total"], answer["documents"][0]["at"]) == (1, "legal")
-    assert json.loads(holdfast("review", "list", "--json", "--gate", "price").stdout)["total"] == 0
+    assert json.loads(holdfast("review", "list", "--json", "--step", "price").stdout)["total"] == 0
 
 
 def test_without_waiting_documents_it_says_so(holdfast: Run) -> None:
@@ -85,8 +85,8 @@ def test_a_second_reviewer_is_shown_who_decided(holdfast: Run) -> None:
 
 @pytest.mark.usefixtures("offers")
 def test_an_approval_that_names_a_gate_never_passes_another(holdfast: Run) -> None:
-    holdfast("review", "approve", "docs/a.txt", "--gate", "legal", "--reason", "lawful", "--who", "ann")
+    holdfast("review", "approve", "docs/a.txt", "--step", "legal", "--reason", "lawful", "--who", "ann")
     holdfast("run", "offers.py")
-    result = holdfast("review", "approve", "docs/a.txt", "--gate", "legal", "--reason", "lawful")
+    result = holdfast("review", "approve", "docs/a.txt", "--step", "legal", "--reason", "lawful")
     assert result.exit_code == 2
     assert "it waits at price, not at legal; ann decided (resume) at legal" in result.stderr

@@ -92,8 +92,8 @@ def test_no_output_log_or_file_has_the_password(holdfast: Run, folder: Path, pos
         ("show", "nothing"),
         ("status", "--pipeline", "nothing"),
         ("doc", "pack", "docs/a.txt", "-o", "a.capsule"),
-        ("batch", "reconcile", "papers", "--batch", "default", "--report", "report.json"),
-        ("batch", "reconcile", "papers", "--batch", "default", "--report", "report.html"),
+        ("batch", "reconcile", "papers", "default", "--report", "report.json"),
+        ("batch", "reconcile", "papers", "default", "--report", "report.html"),
         ("store", "migrate"),
     ):
         said += holdfast(*command, "--store", url).output

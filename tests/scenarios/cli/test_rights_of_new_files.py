@@ -36,8 +36,8 @@ def test_stores_capsules_and_reports_are_private(holdfast: Run, folder: Path) ->
         assert {f"holdfast.db{end}" for end in ("", "-wal", "-shm", "-queue", "-lock")} <= names
     for command in (
         ("doc", "pack", "docs/a.txt", "-o", "a.capsule"),
-        ("batch", "reconcile", "papers", "--batch", "default", "--report", "report.json"),
-        ("batch", "reconcile", "papers", "--batch", "default", "--report", "report.html"),
+        ("batch", "reconcile", "papers", "default", "--report", "report.json"),
+        ("batch", "reconcile", "papers", "default", "--report", "report.html"),
         ("--store", "sqlite:///copy.db", "doc", "load", "a.capsule"),
     ):
         said = holdfast(*command)

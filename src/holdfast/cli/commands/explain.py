@@ -17,17 +17,17 @@ from holdfast.stores.protocol import Store
 
 
 @click.command()
-@click.argument("document", required=False)
+@click.argument("document", metavar="[KEY]", required=False)
 @pipeline_option
-@click.option("--batch", help="Only this batch. Without DOCUMENT, explain the batch.")
+@click.option("--batch", metavar="NAME", help="Only this batch. Without KEY, explain the batch.")
 @common_options
 @click.pass_obj
 @only_prints
 def explain(cli: CliContext, *, document: str | None, pipeline: str | None, batch: str | None) -> None:
     """Explain why a document or a batch does not go on. It also says what to do, and changes nothing.
 
-    DOCUMENT is the key of a document. With --batch and no DOCUMENT, explain why the batch does not finish: the causes,
-    with the number of documents of each. With --batch, DOCUMENT can also be the name of a pipeline, or its file.
+    KEY is the key of a document. With --batch and no KEY, explain why the batch does not finish: the causes, with the
+    number of documents of each. With --batch, KEY can also be the name of a pipeline, or its file.
     """
     with open_existing_store(cli) as store:
         if document and batch and not pipeline and _is_pipeline(store, document, batch):

@@ -45,19 +45,19 @@ def review() -> None:
 @review.command("list")
 @pipeline_option
 @batch_option
-@click.option("--gate", help="Only documents at this gate or step.")
+@click.option("--step", help="Only documents at this step or gate.")
 @click.option("--orphans", is_flag=True, help="Only orphans that are kept for review.")
 @limit_option(100)
 @common_options
 @click.pass_obj
 def list_(
-    cli: CliContext, *, pipeline: str | None, batch: str | None, gate: str | None, orphans: bool, limit: int
+    cli: CliContext, *, pipeline: str | None, batch: str | None, step: str | None, orphans: bool, limit: int
 ) -> None:
     """List the documents that wait for a decision. The one that moved last comes first."""
     with open_existing_store(cli) as store:
         names = [require_pipeline(store, pipeline)] if pipeline else store.pipelines()
-        _require_known(store, names, batch, gate)
-        paused: DocumentFilter = {"batch": batch, "step": gate, "state": "paused"}
+        _require_known(store, names, batch, step)
+        paused: DocumentFilter = {"batch": batch, "step": step, "state": "paused"}
         waiting, total = (_find_orphans if orphans else _find_all)(store, names, paused, limit)
         if cli.json:
             rows = [_as_json(document, state_since(store, document)) for document in waiting]
@@ -83,11 +83,11 @@ def _find_orphans(
     return found[:limit], sum(store.count(name, **which) for name in names for which in filters)
 
 
-def _require_known(store: Store, names: list[str], batch: str | None, gate: str | None) -> None:
-    """Raise CliError for an unknown batch or gate: a typing error would look as if nothing waited."""
+def _require_known(store: Store, names: list[str], batch: str | None, step: str | None) -> None:
+    """Raise CliError for an unknown batch or step: a typing error would look as if nothing waited."""
     batches = {known.name for name in names for known in store.batches(name)}
     steps = {step for name in names if (shape := store.shape(name)) for step in shape.names}
-    for kind, given, known in (("batch", batch, batches), ("gate or step", gate, steps)):
+    for kind, given, known in (("batch", batch, batches), ("step", step, steps)):
         if given and given not in known:
             raise CliError(f"there is no {kind} {given!r}; there are: {', '.join(sorted(known)) or 'none yet'}")
 
@@ -162,7 +162,7 @@ def decision_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.argument("key"),
         pipeline_option,
         batch_option,
-        click.option("--gate", help="Decide only if the document still waits at this gate or step."),
+        click.option("--step", help="Decide only if the document still waits at this step or gate."),
         who_and_reason,
         common_options,
     )
@@ -216,13 +216,13 @@ def _seen_moves(document: DocumentStatus) -> dict[int, int]:
 
 
 def _find_waiting(cli: CliContext, store: Store, key: str, place: dict[str, Any]) -> DocumentStatus:
-    """Return the document. Raise CliError if it does not wait, or not at the gate that was given."""
+    """Return the document. Raise CliError if it does not wait, or not at the step that was given."""
     document = find_document(cli, store, key, pipeline=place["pipeline"], batch=place["batch"])
     if document.state != "paused":
         decided = _last_decision(store, document)
         raise CliError(f"{shown_key(document.key)} does not wait for a decision: it is {document.state}{decided}")
-    if place["gate"] and document.checkpoint.step != place["gate"]:
-        waits = f"it waits at {document.checkpoint.step}, not at {place['gate']}"
+    if place["step"] and document.checkpoint.step != place["step"]:
+        waits = f"it waits at {document.checkpoint.step}, not at {place['step']}"
         raise CliError(f"{shown_key(document.key)}: {waits}{_last_decision(store, document)}")
     return document
 

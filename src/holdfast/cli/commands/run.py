@@ -48,6 +48,7 @@ from holdfast.stores.protocol import Store
 @click.argument("documents", nargs=-1)
 @click.option(
     "--batch",
+    metavar="NAME",
     help=f'Submit to this batch, and process only this one. [default: submit to "{DEFAULT_BATCH}", process all]',
 )
 @file_options

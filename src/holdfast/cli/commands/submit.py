@@ -21,7 +21,7 @@ from holdfast.engine import api
 @click.command()
 @click.argument("pipeline")
 @click.argument("documents", nargs=-1, required=True)
-@click.option("--batch", default=DEFAULT_BATCH, show_default=True, help="The batch to submit to.")
+@click.option("--batch", metavar="NAME", default=DEFAULT_BATCH, show_default=True, help="The batch to submit to.")
 @click.option(
     "--priority", type=int, default=0, show_default=True, help="Documents with a higher priority are processed first."
 )

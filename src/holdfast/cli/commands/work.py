@@ -60,7 +60,7 @@ EXIT_EVENT = "exit"
 @click.argument("pipeline")
 @batch_option
 @click.option("--drain", is_flag=True, help="End when no work is left.")
-@click.option("--key", help="Work on the one document with this key, then end. For queues: see the exit codes.")
+@click.option("--key", help="Work on the one document with this key, then end. For queues: see the exit codes below.")
 @click.option(
     "--processes",
     type=click.IntRange(1),

@@ -118,9 +118,7 @@ class _BatchContext:
         balance = self.batch.balance
         done = f"{balance.done:,} of {balance.expected:,} documents of batch {self.batch.name} are done"
         if not balance.balances:
-            return (
-                f"{done}, but only {balance.found:,} were found. Look for the rest: {self._do('batch', 'reconcile')}."
-            )
+            return f"{done}, but only {balance.found:,} were found. Look for the rest: {self._reconcile()}."
         if balance.open:
             are, them = ("is", "it") if balance.open == 1 else ("are", "them")
             return f"{done}, and {balance.open:,} {are} still open. To see {them}: {self._do('status')}."
@@ -129,6 +127,10 @@ class _BatchContext:
     def _do(self, *verb: str, more: Sequence[str] = ()) -> str:
         """Return a command about this batch."""
         return f"`{self._command(*verb, self.batch.pipeline, '--batch', self.batch.name, *more)}`"
+
+    def _reconcile(self) -> str:
+        """Return the command that counts this batch."""
+        return f"`{self._command(*command_args(('batch', 'reconcile'), self.batch.pipeline, self.batch.name))}`"
 
     def _choose(self, *words: str, name: str = "") -> str:
         """Return a command about documents of this batch, or about one of them."""
@@ -185,7 +187,7 @@ class _BatchContext:
         if self.batch.pipeline.endswith(CLOSING):
             return self._closing_steps(self.batch.pipeline.removesuffix(CLOSING))
         if self.batch.state == "closed":
-            report = f"The batch is closed. Its report: {self._do('batch', 'reconcile')}."
+            report = f"The batch is closed. Its report: {self._reconcile()}."
             return [report, *self._closing_steps(self.batch.pipeline)]
         if self.batch.balance.open or not self.batch.balance.balances:
             return []

@@ -74,7 +74,7 @@ def test_a_document_that_came_from_nowhere_does_not_balance_either(holdfast: Run
 
 def test_reconcile_of_an_unknown_batch_lists_the_known(holdfast: Run) -> None:
     holdfast("run", "papers.py", "docs")
-    result = holdfast("batch", "reconcile", "papers", "--batch", "defalt")
+    result = holdfast("batch", "reconcile", "papers", "defalt")
     assert result.exit_code == 2
     assert "did you mean 'default'?" in result.stderr
 
@@ -144,7 +144,7 @@ def test_a_batch_ends_at_its_deadline(holdfast: Run) -> None:
     assert holdfast("work", "papers.py", "--drain").exit_code == 1
     assert "default sealed 2 = 0 + 2 + 0 + 0 + 0 + 0 balances" in words(holdfast("status"))
     assert sql("select distinct code, error from hf_document") == [("batch_deadline", "BatchDeadline")]
-    listed = holdfast("batch", "reconcile", "papers", "--batch", "default").stdout
+    listed = holdfast("batch", "reconcile", "papers", "default").stdout
     assert "The deadline of batch default has passed" in listed
 
 
@@ -256,12 +256,10 @@ def test_the_journal_of_a_batch_is_shown_with_who_did_what_and_why(holdfast: Run
     holdfast("batch", "seal", "papers", "default", "--who", "cat", "--reason", "all in")
     holdfast("batch", "close", "papers.py", "default", "--who", "dan", "--reason", "the month is over")
     holdfast("batch", "cleanup", "papers", "--who", "eve")
-    said = [
-        line.split(" ", 2)[-1] for line in words(holdfast("batch", "reconcile", "papers", "--batch", "default"))[-3:]
-    ]
+    said = [line.split(" ", 2)[-1] for line in words(holdfast("batch", "reconcile", "papers", "default"))[-3:]]
     assert said[:2] == ["seal by cat all in", "close by dan the month is over"]
     assert said[2].startswith("cleanup by eve 2 documents, 12 items")
-    journal = json.loads(holdfast("batch", "reconcile", "papers", "--batch", "default", "--json").stdout)["journal"]
+    journal = json.loads(holdfast("batch", "reconcile", "papers", "default", "--json").stdout)["journal"]
     assert [(line["verb"], line["who"]) for line in journal] == [("seal", "cat"), ("close", "dan"), ("cleanup", "eve")]
     assert journal[1]["detail"]["reason"] == "the month is over"
 

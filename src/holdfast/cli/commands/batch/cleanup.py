@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from holdfast.cli.context import CliContext
-from holdfast.cli.options import batch_option, common_options, who_option
+from holdfast.cli.options import common_options, dry_run_option, who_option
 from holdfast.cli.output import print_json, print_line, print_lines
 from holdfast.cli.param_types import DurationType, format_duration_arg
 from holdfast.cli.store_access import open_existing_store, require_batch, require_pipeline
@@ -27,8 +27,8 @@ WHAT_IS_DELETED = {"closed": "closed: all but its report", "finished": "finished
 
 @click.command()
 @click.argument("pipeline", required=False)
-@batch_option
-@click.option("--dry-run", is_flag=True, help="Only count what would be deleted; delete nothing.")
+@click.argument("batch", required=False)
+@dry_run_option
 @click.option(
     "--older",
     type=DurationType(),
@@ -64,7 +64,8 @@ def cleanup(
 ) -> None:
     """Delete what is no longer needed. Workers can run at the same time. It can be killed and run again.
 
-    PIPELINE is the name of a pipeline, or its file. Without it, all pipelines are cleaned up. These are deleted:
+    PIPELINE is the name of a pipeline, or its file, and BATCH is a batch of it. Without them, all pipelines are cleaned
+    up. These are deleted:
 
     \b
       * of closed batches: documents, items and journals. The batch, its report and its

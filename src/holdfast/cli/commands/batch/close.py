@@ -139,7 +139,7 @@ def _format_refusal(cli: CliContext, refusal: CloseRefusal) -> str:
     seal = cli.command(*command_args(("batch", "seal"), refusal.pipeline, refusal.batch))
     reasons = [
         (refusal.unsealed(), f"{seal}   # or close it with --seal"),
-        (refusal.unbalanced(), cli.command("batch", "reconcile", refusal.pipeline, "--batch", refusal.batch)),
+        (refusal.unbalanced(), cli.command(*command_args(("batch", "reconcile"), refusal.pipeline, refusal.batch))),
         (refusal.unfinished(), cli.command("explain", *batch)),
         (refusal.unaccepted(), cli.command("dead", "redrive", *batch, *REASON_ARGS)),
         (refusal.unaccepted() and "  or accept them:", cli.command("dead", "accept", *batch, *REASON_ARGS)),
@@ -183,7 +183,8 @@ def _print_result(
             print_line(f"  {cli.command(*command)}")
     if stop.documents:
         print_line(f"{format_count(stop.documents, 'document')} cleaned up.")
-    html = ("batch", "reconcile", report.pipeline, "--batch", report.batch, "--report", f"{report.batch}.html")
+    write = ("--report", f"{report.batch}.html")
+    html = command_args(("batch", "reconcile"), report.pipeline, report.batch, options=write)
     print_line(f"To write the report: {cli.command(*html)}")
 
 

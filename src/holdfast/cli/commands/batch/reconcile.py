@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.cli.context import CliContext, CliError
 from holdfast.cli.exit_codes import CHECK_FAILED
-from holdfast.cli.options import batch_option, common_options
+from holdfast.cli.options import common_options
 from holdfast.cli.output import print_json, print_line
 from holdfast.cli.shown_keys import shown_key
 from holdfast.cli.store_access import open_existing_store, require_batch, require_pipeline
@@ -30,7 +30,7 @@ MAX_MISSING_SHOWN = 20
 
 @click.command()
 @click.argument("pipeline")
-@batch_option
+@click.argument("batch", required=False)
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
@@ -43,8 +43,8 @@ def reconcile(cli: CliContext, *, pipeline: str, batch: str | None, report: Path
     """Count the documents of PIPELINE in every state, and check that none is missing.
 
     PIPELINE is the name of a pipeline, or its file. The exit code is 0 only if no document is missing. Missing
-    documents are listed. With --batch, the journal of the batch is printed too: who sealed it, closed it and cleaned it
-    up. The report of a closed batch is the one that was made when it was closed.
+    documents are listed. With BATCH, only this batch is counted, and its journal is printed too: who sealed it, closed
+    it and cleaned it up. The report of a closed batch is the one that was made when it was closed.
     """
     with open_existing_store(cli) as store:
         pipeline = require_pipeline(store, pipeline)
@@ -71,7 +71,7 @@ def reconcile(cli: CliContext, *, pipeline: str, batch: str | None, report: Path
 def _batch_report(store: Store, pipeline: str, batches: Sequence[Reconciliation]) -> BatchReport:
     if len(batches) != 1:
         has = ", ".join(counts.batch for counts in batches) or "none yet"
-        raise CliError(f"a report is about one batch; say which with --batch. {pipeline} has: {has}")
+        raise CliError(f"a report is about one batch; name it after the pipeline. {pipeline} has: {has}")
     return store.report(pipeline, batches[0].batch)
 
 
