@@ -61,7 +61,7 @@ def verbs(commands: list[str]) -> list[str]:
 
 
 def test_what_a_run_advises_can_be_pasted(holdfast: Run, two_batches: None) -> None:
-    assert verbs(pasted(holdfast, "run", "papers.py", "--batch", "march")) == ["show", "dead"]
+    assert verbs(pasted(holdfast, "run", "papers.py", "--batch", "march")) == ["show", "dead", "run"]
 
 
 def test_what_is_advised_about_dead_letters_can_be_pasted(holdfast: Run, two_batches: None) -> None:

@@ -111,7 +111,7 @@ def test_a_report_needs_one_batch_and_a_form(holdfast: Run) -> None:
     assert "must end with .json or .html" in holdfast("batch", "reconcile", "papers", "--report", "r.pdf").stderr
     holdfast("run", "papers.py", "docs", "--batch", "april")
     result = holdfast("batch", "reconcile", "papers", "--report", "r.html")
-    assert (result.exit_code, "say which with --batch. papers has: march, april" in result.stderr) == (2, True)
+    assert (result.exit_code, "name it after the pipeline. papers has: march, april" in result.stderr) == (2, True)
 
 
 def test_a_sealed_batch_takes_no_more_and_says_who_sealed_it(holdfast: Run) -> None:
