@@ -60,6 +60,19 @@ def test_another_shape_is_said_in_one_line(store: Store, now: tuple[str, ...], c
     assert notices(store, papers(*now))[0] == f"papers changed since the last run: {change}."
 
 
+def test_a_step_that_may_only_have_another_name_is_said_with_what_to_write(store: Store) -> None:
+    run(store, papers("read", "tidy", "chunk"))
+    assert notices(store, papers("read", "normalise", "chunk"))[0] == (
+        "papers changed since the last run: normalise is new; tidy was removed. "
+        "If tidy was only renamed, write Pipeline('papers', renamed={'tidy': 'normalise'})."
+    )
+
+
+def test_a_pipeline_that_the_store_refuses_is_left_to_the_error(store: Store) -> None:
+    holdfast.submit(papers("read", "tidy"), store, batch="default", documents=[("a", None)])
+    assert notices(store, papers("load", "tidy")) == []
+
+
 def test_a_renamed_step_is_said_in_one_line(store: Store) -> None:
     run(store, papers("read", "chunk"))
     changed = papers("read", "split", renamed={"chunk": "split"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from holdfast.core.errors import PlanRefused
 from holdfast.core.formatting import format_count
 from holdfast.core.model import DocumentStatus
 from holdfast.core.pipeline import Pipeline
@@ -41,10 +42,14 @@ def change_notices(pipeline: Pipeline, store: Store, *, redo: str, batch: str | 
     last = store.shape(pipeline.name)
     if last is None:
         return []
+    try:
+        store.check(shape)
+    except PlanRefused:  # whoever declares it raises the same, with what to do
+        return [*_two_pipelines(shape, last, kept)]
     plans = as_declared(kept, shape)
     return [
         *_two_pipelines(shape, last, kept),
-        *_changed(shape, kept),
+        *_changed(shape, last, kept),
         *_stale(shape, plans, redo),
         *_dead_at_renamed(shape, kept, plans),
         *_dead_at_removed(shape, last, plans),
@@ -63,9 +68,14 @@ def _two_pipelines(shape: Shape, last: Shape, kept: Sequence[KnownPlan]) -> Iter
         yield f"{shape.pipeline} is as it was before; only the last run had other steps ({steps}). {other_name}"
 
 
-def _changed(shape: Shape, kept: Sequence[KnownPlan]) -> Iterator[str]:
+def _changed(shape: Shape, last: Shape, kept: Sequence[KnownPlan]) -> Iterator[str]:
     if changes := pipeline_changes(shape, kept):
-        yield f"{shape.pipeline} changed since the last run: {'; '.join(changes)}."
+        text = f"{shape.pipeline} changed since the last run: {'; '.join(changes)}."
+        removed = [step for step in last.names if step not in shape.names and step not in shape.renamed]
+        new = {*shape.names} - {*last.names, *shape.renamed.values()}
+        renamed = {step: name for step in removed if (name := _successor(step, last, shape)) in new}
+        hint = f" If {' and '.join(renamed)} {'was' if len(renamed) == 1 else 'were'} only renamed, write"
+        yield text + (f"{hint} {_renamed(shape, renamed)}." if renamed else "")
 
 
 def _stale(shape: Shape, plans: Sequence[KnownPlan], redo: str) -> Iterator[str]:
@@ -88,12 +98,15 @@ def _dead_at_removed(shape: Shape, last: Shape, plans: Sequence[KnownPlan]) -> I
     for step, number in _dead_by_step(plans).items():
         if step in shape.names or step in shape.renamed:
             continue
-        new = _successor(step, last, shape)
-        rename = f"If it was renamed, write Pipeline({shape.pipeline!r}, renamed={shape.renamed | {step: new}!r})"
+        rename = f"If it was renamed, write {_renamed(shape, {step: _successor(step, last, shape)})}"
         yield (
             f"{_stand(number)} at {step}, which {shape.pipeline} no longer has, so they cannot be tried again. "
             f"{rename}; else rewind them to another step."
         )
+
+
+def _renamed(shape: Shape, renamed: dict[str, str]) -> str:
+    return f"Pipeline({shape.pipeline!r}, renamed={shape.renamed | renamed!r})"
 
 
 def _dead_by_step(plans: Sequence[KnownPlan]) -> dict[str, int]:

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 import holdfast
-from holdfast.cli.ui.progress import Progress, format_progress
+from holdfast.cli.ui.progress import Progress, TextDisplay, format_progress
 from holdfast.cli.ui.progress_counts import FailedAttempt, ProgressCounts
 from holdfast.engine.budget import Budget
 
@@ -130,3 +132,14 @@ def test_a_step_is_left_by_what_was_never_counted_there_and_nothing_falls_below_
         holdfast.submit(pipeline(), store, batch="b", documents=[("good", None), ("bad", None)])
         holdfast.drain(pipeline(), store, listeners=[counts, lambda _: lowest.append(min(counts.at_step.values()))])
         assert min(lowest) == 0
+
+
+def test_a_worker_that_waits_does_not_repeat_its_last_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with holdfast.open("memory://") as store:
+        holdfast.submit(pipeline(), store, batch="b", documents=[("a", None)])
+        counts = ProgressCounts(pipeline(), store, batch=None, threads=8)
+        counts.recount()
+        display = TextDisplay()
+        for _ in range(3):
+            display.show_counts(counts)
+        assert capsys.readouterr().out == "0 of 1 document (0%): 0 done; at steps: read 1\n"

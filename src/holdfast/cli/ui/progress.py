@@ -42,13 +42,19 @@ class Display(Protocol):
 
 
 class TextDisplay:
-    """Plain lines, for pipes and logs."""
+    """Plain lines, for pipes and logs. A worker that waits for documents does not repeat the same line."""
 
     interval = 5.0
 
+    def __init__(self) -> None:
+        self._last = ""
+
     def show_counts(self, counts: ProgressCounts) -> None:
         if counts.total or counts.submitted:
-            print_line(format_progress(counts) if counts.total else _format_submitting(counts))
+            line = format_progress(counts) if counts.total else _format_submitting(counts)
+            if line != self._last:
+                print_line(line)
+            self._last = line
 
     def show_failure(self, failed: FailedAttempt) -> None:
         print_line(one_line(f"{'dead' if failed.dead else 'failed'}: {failed}", 300))
