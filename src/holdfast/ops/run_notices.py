@@ -44,7 +44,7 @@ def change_notices(pipeline: Pipeline, store: Store, *, redo: str, batch: str | 
         return []
     try:
         store.check(shape)
-    except PlanRefused:  # whoever declares it raises the same, with what to do
+    except PlanRefused:  # the next declaration raises the same error
         return [*_two_pipelines(shape, last, kept)]
     plans = as_declared(kept, shape)
     return [

@@ -131,7 +131,7 @@ def configure(cli: CliContext, /, *, name: str, **given: Any) -> None:
         return
     print_line(f"Collection {name}: {_format_settings(changed.settings)}")
     if documents:
-        _print_pending_switch(changed)
+        _print_pending_switch(cli, changed)
 
 
 @collection.command("list")
@@ -145,7 +145,7 @@ def list_(cli: CliContext, /) -> None:
         print_json([summarise_collection(*row) for row in rows])
         return
     if not rows:
-        print_line("There are no collections yet; `holdfast ingest FOLDER` creates one.")
+        print_line(cli.with_program("There are no collections yet; `holdfast ingest FOLDER` creates one."))
         return
     cells = [
         (known.name, format_count(status.documents, "document"), _format_settings(known.settings))
@@ -170,7 +170,7 @@ def show(cli: CliContext, /, *, name: str) -> None:
         return
     print_line(f"{styled(name, bold=True)}: {_format_settings(known.settings)}")
     if status.documents:
-        _print_pending_switch(known)
+        _print_pending_switch(cli, known)
     for state, number in status.states.items():
         failed = f"  ({_format_phases(status.failed_phases)})" if state == "FAILED" else ""
         print_line(f"  {state:<11} {number:,}{failed}")
@@ -281,15 +281,16 @@ def _format_phases(phases: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {phase}" for phase, number in phases.items())
 
 
-def _print_pending_switch(collection: Collection) -> None:
+def _print_pending_switch(cli: CliContext, collection: Collection) -> None:
     """Print what is searched if the new settings are not in use yet."""
     old, new = collection.searched, collection.settings
     if old is None:
         return
     if old.embedder != new.embedder:
-        print_line(f"  searches use {old.embedder} until `holdfast ingest` has made all new vectors")
+        text = f"  searches use {old.embedder} until `holdfast ingest` has made all new vectors"
     else:
-        print_line(f"  searches use {old.index} until `holdfast ingest` has copied all vectors to {new.index}")
+        text = f"  searches use {old.index} until `holdfast ingest` has copied all vectors to {new.index}"
+    print_line(cli.with_program(text))
 
 
 def _as_json(collection: Collection) -> dict[str, Any]:

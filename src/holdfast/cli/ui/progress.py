@@ -57,7 +57,7 @@ class TextDisplay:
             self._last = line
 
     def show_failure(self, failed: FailedAttempt) -> None:
-        print_line(one_line(f"{'dead' if failed.dead else 'failed'}: {failed}", 300))
+        print_line(one_line(f"{'dead' if failed.dead else 'failed'}: {failed}", 400))
 
     def show_message(self, text: str) -> None:
         print_line(printable(text))

@@ -19,6 +19,8 @@ from holdfast.ops.explain.context import describe_circuit, document_options, ope
 from holdfast.stores.protocol import Store
 
 MAX_DEAD_SHOWN = 5
+MAX_REASON = 300
+"""Characters of a reason. The end of a message says what to do."""
 MEMORY_STORE = "memory://"
 KEPT_STORE = f"--store {DEFAULT_STORE}"
 
@@ -156,7 +158,9 @@ class RunSummary:
         more = f", the newest {MAX_DEAD_SHOWN}" if self.balance.dead > MAX_DEAD_SHOWN else ""
         print_line(f"{format_count(self.balance.dead, 'dead letter')}{more}:", fg="red")
         for dead in self.dead:
-            print_line(f"  {printable(shown_key(dead.key))} at {dead.checkpoint.step}: {one_line(dead.reason, 160)}")
+            print_line(
+                f"  {printable(shown_key(dead.key))} at {dead.checkpoint.step}: {one_line(dead.reason, MAX_REASON)}"
+            )
         if self.is_lost:
             return
         print_line(f"  why:   {cli.command(*command_args(('show',), self.dead[0].key, options=self.where))}")
