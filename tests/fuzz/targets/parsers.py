@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("selectolax", reason="parsers need the extra rag")
 
+from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.extract.file_type import FileType, detect_file_type
 from holdfast.pipelines.rag.extract.limits import ExtractLimits
 from holdfast.pipelines.rag.extract.parsers import attachments_of, page_count, pages_of
@@ -21,7 +23,7 @@ from holdfast.pipelines.rag.extract.parsers.html import decoded, title_and_text
 from holdfast.pipelines.rag.values import Page
 from tests.fuzz.inputs import scratch_folder, texts, write_scratch_file
 from tests.fuzz.target import mutated, takes, takes_bytes
-from tests.support import sample_files
+from tests.support import more_sample_files, sample_files
 
 PAGES = "A file is read as pages of clean text, or rejected with a reason, within seconds and with little memory."
 LIMITS = ExtractLimits(whole_bytes=4 << 20, zip_bytes=64 << 20, characters=20_000_000, megapixels=1)
@@ -236,6 +238,62 @@ def archives(data: bytes) -> None:
         except Exception as error:
             if type(error).__name__ != "Reject":
                 raise
+
+
+@cache
+def _old(name: str) -> bytes:
+    """Return an old Office file, an OpenDocument file or an e-book."""
+    path = scratch_folder() / f"seed.{name}"
+    more = more_sample_files
+    makers: dict[str, Callable[[], Path]] = {
+        "doc": lambda: more.word(path, "On tides\r\x13 PAGE \x14 1\x15\x0c ebb\x07\x07 flow"),
+        "ppt": lambda: more.slides(path, [("tides", "ebb", "flow"), ("a", "b", "c")]),
+        "xls": lambda: more.old_workbook(path, {"one": [["a", 1.5], ["b"]], "two": [["c"]]}),
+        "xlsb": lambda: more.binary_workbook(path, "one", [["a", "b"], ["c"]]),
+        "odt": lambda: more.open_document(path, "text", "<t:p>a<t:s t:c='9'/></t:p>" + more.sheet("a", [["b"]])),
+        "ods": lambda: more.open_document(path, "spreadsheet", more.sheet("a", [["b", "c"]])),
+        "epub": lambda: more.book(path, ["tides", "ebb"]),
+    }
+    return makers[name]().read_bytes()
+
+
+@takes_bytes([_old("doc"), _old("ppt"), _old("xls")], PAGES)
+def old_office(data: bytes) -> None:
+    for kind in ("doc", "ppt", "xls"):
+        _outcome_or_reject(write_scratch_file("a.doc", data), kind)
+
+
+@takes_bytes([_old("odt"), _old("ods"), _old("epub"), _old("xlsb")], PAGES)
+def open_documents(data: bytes) -> None:
+    for kind in ("odt", "ods", "odp", "epub", "iwork", "xlsb"):
+        _outcome_or_reject(write_scratch_file("a.odt", data), kind)
+
+
+@takes_bytes([more_sample_files.RTF, b"{\\rtf" + b"{" * 300, b"{\\rtf\\bin99999 x}"], PAGES)
+def rich_text(data: bytes) -> None:
+    _outcome_or_reject(write_scratch_file("a.rtf", data), "rtf")
+
+
+@takes_bytes([b'a,b\n1,"2\n3"\n', b'a;b\n"x', b"\xff\xfea\x00,\x00"], PAGES)
+def tables(data: bytes) -> None:
+    _outcome(write_scratch_file("a.csv", data), "csv")
+
+
+@takes_bytes([b'[{"a": [1, {"b": null}]}, 2]', b'{"a": 1}\n{"a": 1e999}', b"[" * 2000, b'{"a": "\\ud800"}'], PAGES)
+def json_records(data: bytes) -> None:
+    _outcome(write_scratch_file("a.json", data), "json")
+
+
+@takes_bytes([b"<?xml version='1.0'?><!DOCTYPE a><a b='c'><d>e<f/>g</d>&amp;</a>", b"<a>" * 300], PAGES)
+def xml_elements(data: bytes) -> None:
+    _outcome(write_scratch_file("a.xml", data), "xml")
+
+
+def _outcome_or_reject(path: Path, kind: str) -> None:
+    try:
+        _outcome(path, kind)  # type: ignore[arg-type]
+    except Reject:
+        return
 
 
 ODD_XML = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.pipelines.rag.extract.file_type import detect_file_type
 from holdfast.pipelines.rag.extract.parsers import PARSERS, pages_of
-from tests.support import sample_files
+from tests.support import more_sample_files, sample_files
 from tests.support.sample_files import PAGE_BREAK, paragraph, row, shape, slide
 
 Make = Callable[[Path, list[str]], Path]
@@ -51,6 +52,32 @@ MAKERS: dict[str, Make] = {
     "eml": mail,
     "emlx": apple_mail,
     "msg": outlook,
+    "doc": lambda path, words: more_sample_files.word(path, "\r\x0c".join(words)),
+    "ppt": lambda path, words: more_sample_files.slides(path, [(word, "box", "notes") for word in words]),
+    "xls": lambda path, words: more_sample_files.old_workbook(path, {f"s{n}": [[w]] for n, w in enumerate(words)}),
+    "odt": lambda path, words: more_sample_files.open_document(
+        path, "text", "<t:soft-page-break/>".join(f"<t:p>{word}</t:p>" for word in words)
+    ),
+    "ods": lambda path, words: more_sample_files.open_document(
+        path, "spreadsheet", "".join(more_sample_files.sheet(f"s{n}", [[word]]) for n, word in enumerate(words))
+    ),
+    "odp": lambda path, words: more_sample_files.open_document(
+        path, "presentation", "".join(f"<d:page d:name='{n}'><t:p>{w}</t:p></d:page>" for n, w in enumerate(words))
+    ),
+    "epub": more_sample_files.book,
+    "rtf": lambda path, words: sample_files.write_file(path, b"{\\rtf1 %s}" % LONG.join(words).encode()),
+    "iwork": lambda path, words: sample_files.write_zip(
+        path, {"Index.zip": b"", "QuickLook/Preview.pdf": sample_files.pdf(words)}
+    ),
+    "csv": lambda path, words: sample_files.write_file(
+        path.with_suffix(".csv"), "".join(f"{word},{LONG}\n" for word in words).encode()
+    ),
+    "json": lambda path, words: sample_files.write_file(
+        path.with_suffix(".json"), json.dumps([LONG + word for word in words]).encode()
+    ),
+    "xml": lambda path, words: sample_files.write_file(
+        path.with_suffix(".xml"), f"<a>{''.join(f'<b>{word} {LONG}</b>' for word in words)}</a>".encode()
+    ),
 }
 
 
@@ -74,4 +101,4 @@ def test_a_resumed_run_over_images_returns_the_tail_of_a_full_one(tmp_path: Path
 
 
 def test_every_file_type_that_can_have_pages_is_tested() -> None:
-    assert set(PARSERS) - set(MAKERS) == {"png", "jpeg", "tiff"}
+    assert set(PARSERS) - set(MAKERS) == {"xlsb", "png", "jpeg", "tiff", "gif", "bmp", "webp", "jp2", "heic"}

@@ -77,8 +77,9 @@ def ingest(
 ) -> None:
     """Make the documents of folders and URLs searchable. Run it again to continue, and to update what changed.
 
-    SOURCES are folders, files, globs and URLs (https:, s3:, file:). File types: PDF, DOCX, PPTX, XLSX, HTML, Markdown,
-    text, EML and MSG with their attachments, PNG, JPEG and TIFF. Files that have not changed since the last time are
+    SOURCES are folders, files, globs and URLs (https:, s3:, file:). File types: PDF, Office files (also old
+    ones and OpenDocument), RTF, EPUB, HTML, Markdown, text, CSV, JSON, XML, e-mail with attachments, mailboxes,
+    archives, and pictures. Files that have not changed since the last time are
     not read again. Files that were deleted are removed from the index. Without SOURCES, the command continues with the
     documents in the store.
 

@@ -22,7 +22,7 @@ PAGE_CHARACTERS = 2200
 """About how many characters a page has, if it is not read."""
 TOKEN = 4
 """About how many characters a token has."""
-IMAGE_TYPES = ("png", "jpeg", "tiff")
+IMAGE_TYPES = ("png", "jpeg", "tiff", "gif", "bmp", "webp", "jp2", "heic")
 IMAGE_CHARACTERS = 600
 """About how many characters an image of text has."""
 FILE_TIMEOUT = 60.0

@@ -26,6 +26,24 @@ FileType = Literal[
     "eml",
     "emlx",
     "msg",
+    "doc",
+    "xls",
+    "ppt",
+    "rtf",
+    "odt",
+    "ods",
+    "odp",
+    "epub",
+    "xlsb",
+    "iwork",
+    "csv",
+    "json",
+    "xml",
+    "gif",
+    "bmp",
+    "webp",
+    "jp2",
+    "heic",
     "png",
     "jpeg",
     "tiff",
@@ -43,7 +61,9 @@ FileType = Literal[
 """The file types that can be read: by a parser, or as a container."""
 
 
-FILE_TYPES_WITH_PAGES: tuple[FileType, ...] = ("pdf", "pptx", "xlsx", "tiff")
+FILE_TYPES_WITH_PAGES: tuple[FileType, ...] = (
+    *("pdf", "pptx", "xlsx", "ppt", "xls", "xlsb", "ods", "odp", "iwork", "tiff"),
+)
 """Search results of these types show the page number, even if there is only one page."""
 
 CONTAINER_LIMITS = ContainerLimits()
@@ -60,20 +80,47 @@ PICTURES: tuple[tuple[bytes, FileType], ...] = (
     (b"MM\x00*", "tiff"),
     (b"II+\x00", "tiff"),
     (b"MM\x00+", "tiff"),
+    (b"GIF87a", "gif"),
+    (b"GIF89a", "gif"),
+    (b"\x00\x00\x00\x0cjP  \r\n\x87\n", "jp2"),
+    (b"\xff\x4f\xff\x51", "jp2"),
 )
 OFFICE: tuple[tuple[str, FileType], ...] = (
     ("word/document.xml", "docx"),
     ("ppt/presentation.xml", "pptx"),
     ("xl/workbook.xml", "xlsx"),
 )
+DECLARED: tuple[tuple[bytes, FileType], ...] = (
+    (b"opendocument.text", "odt"),
+    (b"opendocument.spreadsheet", "ods"),
+    (b"opendocument.presentation", "odp"),
+)
+"""What OpenDocument files declare. Templates have the same names with an ending."""
+OLE_STREAMS: tuple[tuple[str, FileType], ...] = (
+    ("worddocument", "doc"),
+    ("workbook", "xls"),
+    ("book", "xls"),
+    ("powerpoint document", "ppt"),
+)
+IWORK = {"index.zip", "index.apxl", "index.xml", "quicklook/preview.pdf"}
+"""Entries that only files of Apple's Pages, Numbers and Keynote have."""
+RECORD_NAMES: dict[str, FileType] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".xml": "xml",
+}
+"""Names of files with records. Without such a name, text with commas is text."""
+HEIC = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 UNSUPPORTED = (
     (b"\x7fELF", "a program; it has no text to search"),
     (b"MZ", "a Windows program; it has no text to search"),
     (b"\xcf\xfa\xed\xfe", "a program; it has no text to search"),
     (b"\xca\xfe\xba\xbe", "a program; it has no text to search"),
-    (b"{\\rtf", "an RTF file; save it as DOCX or PDF"),
     (b"%!PS", "a PostScript file; convert it to PDF"),
-    (b"GIF8", "a GIF picture; save it as PNG"),
     (b"SQLite format 3\x00", "an SQLite database"),
     (b"ID3", "a sound file"),
     (b"OggS", "a sound or video file"),
@@ -112,6 +159,10 @@ def detect_file_type(path: Path, limits: ExtractLimits = LIMITS) -> FileType:
     for magic, kind in PICTURES:
         if head.startswith(magic):
             return kind
+    if (picture := _kind_of_picture(head)) is not None:
+        return picture
+    if head.startswith(b"{\\rtf"):
+        return "rtf"
     if head.startswith((b"PK\x03\x04", b"PK00PK\x03\x04")):
         return _kind_of_zip(path, limits)
     if head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
@@ -123,6 +174,16 @@ def detect_file_type(path: Path, limits: ExtractLimits = LIMITS) -> FileType:
     return _kind_of_text(head, path)
 
 
+def _kind_of_picture(head: bytes) -> FileType | None:
+    """Detect pictures that do not begin with a mark of their own."""
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "webp"
+    if head[4:8] == b"ftyp" and head[8:12] in HEIC:
+        return "heic"
+    is_bitmap = head[:2] == b"BM" and len(head) > 30 and head[6:10] == b"\x00\x00\x00\x00"
+    return "bmp" if is_bitmap and head[14:18] in (b"\x0c\0\0\0", b"(\0\0\0", b"l\0\0\0", b"|\0\0\0") else None
+
+
 def _kind_of_zip(path: Path, limits: ExtractLimits) -> FileType:
     with zip_archive.open_zip(path, max_entries=CONTAINER_LIMITS.entries) as archive:
         names = {name.lower() for name in archive.namelist()}
@@ -132,10 +193,15 @@ def _kind_of_zip(path: Path, limits: ExtractLimits) -> FileType:
             return kind
     if "[content_types].xml" in names:
         return _kind_of_unusual_office_file(names)
+    for name, kind in DECLARED:
+        if name in mimetype:
+            return kind
     if b"opendocument" in mimetype:
-        raise Reject("an OpenDocument file; save it as DOCX, PPTX, XLSX or PDF")
+        raise Reject("an OpenDocument file that is no text, sheet or presentation; save it as PDF")
     if b"epub" in mimetype:
-        raise Reject("an EPUB book; convert it to PDF or HTML")
+        return "epub"
+    if names & IWORK or ("index/document.iwa" in names):
+        return "iwork"
     return "zip"
 
 
@@ -153,7 +219,7 @@ def _mimetype(archive: ZipFile) -> bytes:
 def _kind_of_unusual_office_file(names: set[str]) -> FileType:
     """Detect an Office file whose main part has an unusual name. The parser finds that part by its relationship."""
     if "xl/workbook.bin" in names:
-        raise Reject("a binary Excel workbook (XLSB); save it as XLSX")
+        return "xlsb"
     for folder, kind in (("word/", "docx"), ("ppt/", "pptx"), ("xl/", "xlsx")):
         if any(name.startswith(folder) for name in names):
             return kind  # type: ignore[return-value]  # a loop over literals forgets that they are
@@ -172,14 +238,9 @@ def _kind_of_ole(path: Path) -> FileType:
         return "msg"
     if names & {"encryptedpackage", "encryptioninfo"}:
         raise Reject("encrypted; remove the password")
-    for stream, what in (
-        ("worddocument", "an old Word file (DOC); save it as DOCX"),
-        ("workbook", "an old Excel file (XLS); save it as XLSX"),
-        ("book", "an old Excel file (XLS); save it as XLSX"),
-        ("powerpoint document", "an old PowerPoint file (PPT); save it as PPTX"),
-    ):
+    for stream, kind in OLE_STREAMS:
         if stream in names:
-            raise Reject(what)
+            return kind
     raise Reject("an OLE file of an unsupported type")
 
 
@@ -187,10 +248,10 @@ def _reject_unsupported(head: bytes) -> None:
     for magic, what in UNSUPPORTED:
         if head.startswith(magic) and (magic != b"MZ" or b"\x00" in head[:64]):
             raise Reject(what)
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        raise Reject("a WebP picture; save it as PNG")
     if head[4:8] == b"ftyp":
-        raise Reject("a video, sound or HEIC picture; save pictures as PNG or JPEG")
+        raise Reject("a video or a sound")
+    if head[:4] == b"RIFF":
+        raise Reject("a video or a sound")
 
 
 def _kind_of_text(head: bytes, path: Path) -> FileType:
@@ -209,6 +270,10 @@ def _kind_of_text(head: bytes, path: Path) -> FileType:
         return "html"
     if path.suffix.lower() in MARKDOWN_NAMES:
         return "markdown"
+    if (records := RECORD_NAMES.get(path.suffix.lower())) is not None:
+        return records
+    if plain.startswith(b"<?xml"):
+        return "html" if TAG.search(begins[:4096]) and b"<html" in begins[:4096].lower() else "xml"
     if begins.startswith(b"<") and TAG.search(begins[:4096]):
         return "html"
     return "text"

@@ -23,7 +23,7 @@ def seen() -> Image.Image:
 
 
 @needs_tesseract
-@pytest.mark.parametrize("kind", ["png", "jpeg", "tiff"])
+@pytest.mark.parametrize("kind", ["png", "jpeg", "tiff", "gif", "bmp", "webp", "jp2"])
 def test_words_on_a_picture_are_read(tmp_path: Path, kind: str) -> None:
     seen().save(tmp_path / f"a.{kind}")
     [page] = pages_of(tmp_path / f"a.{kind}")

@@ -44,12 +44,33 @@ PARSERS: dict[FileType, str] = {
     "eml": "eml",
     "emlx": "eml",
     "msg": "msg",
+    "doc": "doc",
+    "ppt": "ppt",
+    "xls": "workbook",
+    "xlsb": "workbook",
+    "rtf": "rtf",
+    "odt": "odf",
+    "ods": "odf",
+    "odp": "odf",
+    "epub": "epub",
+    "iwork": "iwork",
+    "csv": "records",
+    "json": "records",
+    "xml": "records",
+    "gif": "images",
+    "bmp": "images",
+    "webp": "images",
+    "jp2": "images",
+    "heic": "images",
     "png": "images",
     "jpeg": "images",
     "tiff": "images",
 }
 EMAIL_TYPES = ("eml", "emlx", "msg")
-WHOLE_TEXT_TYPES = ("html", "markdown", "text", "docx", *EMAIL_TYPES)
+WHOLE_TEXT_TYPES = (
+    *("html", "markdown", "text", "docx", "doc", "rtf", "odt", "csv", "json", "xml"),
+    *EMAIL_TYPES,
+)
 """Types whose parser has the whole text before it yields the first page.
 
 One page more than needed is read of these, so that the last page can be marked as such, and estimates read them to

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from holdfast.pipelines.rag.values import Page
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-FORMATS = ("PNG", "JPEG", "TIFF")
+FORMATS = ("PNG", "JPEG", "TIFF", "GIF", "BMP", "WEBP", "JPEG2000", "HEIF")
 """Pillow opens MPO, which many telephones write, as a JPEG."""
 BROKEN = (OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError, IndexError)
 """What Pillow raises for files that are cut off or damaged."""
@@ -40,10 +41,13 @@ def count(path: Path, *, limits: ExtractLimits) -> int:
 def _opened(path: Path) -> Iterator[Image]:
     from PIL import Image, UnidentifiedImageError
 
+    with path.open("rb") as file:
+        if file.read(12)[4:8] == b"ftyp":
+            _register_heic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # our own limit is checked below; odd metadata does not matter
         try:
-            picture = Image.open(path, formats=FORMATS)
+            picture = Image.open(path, formats=[name for name in FORMATS if name in Image.OPEN or name != "HEIF"])
         except UnidentifiedImageError as error:
             raise Reject("broken: the picture cannot be opened") from error
         except Image.DecompressionBombError as error:
@@ -52,6 +56,14 @@ def _opened(path: Path) -> Iterator[Image]:
             raise Reject(f"broken: the picture cannot be opened ({error})") from error
         with picture:
             yield picture
+
+
+def _register_heic() -> None:
+    """Let Pillow open HEIC. The package is not part of an extra: its wheels are under the GPL."""
+    try:
+        import_module("pillow_heif").register_heif_opener()
+    except ImportError as error:
+        raise Reject("a HEIC picture; save it as JPEG, or install the package pillow-heif") from error
 
 
 def _count(picture: Image, limits: ExtractLimits) -> int:

@@ -57,6 +57,11 @@ class OfficePackage:
         self._unpacked = 0
         self._names = {name.lower(): name for name in archive.namelist()}
 
+    @property
+    def names(self) -> list[str]:
+        """The names of all parts, in lower case."""
+        return list(self._names)
+
     def has(self, part: str) -> bool:
         """Check whether there is a part of that name."""
         return part.lower() in self._names
@@ -65,7 +70,22 @@ class OfficePackage:
         """Yield the XML events of a part while it is unpacked; none if the part is missing."""
         if not self.has(part):
             return
-        yield from xml_events(self._pieces(part), part)
+        yield from xml_events(self.pieces(part), part)
+
+    def read(self, part: str, limit: int) -> bytes:
+        """Return the content of a part. Reject the file if it is larger than a limit."""
+        content = bytearray()
+        for piece in self.pieces(part):
+            content += piece
+            if len(content) > limit:
+                raise Reject(f"{part} is larger than {in_mib(limit)}")
+        return bytes(content)
+
+    def check_sizes(self) -> None:
+        """Reject the file if its parts unpack to more than the limits. For libraries that have no limits."""
+        for part in list(self._names):
+            for _ in self.pieces(part):
+                pass
 
     def relations(self, part: str) -> dict[str, Relation]:
         """Return the other parts that a part refers to, by the ids it uses for them."""
@@ -87,7 +107,8 @@ class OfficePackage:
                 return relation.target
         raise Reject(f"broken: the Office file has no {usual}")
 
-    def _pieces(self, part: str) -> Iterator[bytes]:
+    def pieces(self, part: str) -> Iterator[bytes]:
+        """Yield the content of a part while it is unpacked."""
         info = self._archive.getinfo(self._names[part.lower()])
         unpacked = 0
         if info.compress_type not in USUAL_COMPRESSION:

@@ -50,7 +50,7 @@ def _labelled_pages(package: OfficePackage, limits: ExtractLimits) -> Iterator[t
     sheets = _sheets(package, main, relations, limits)
     formatter = _CellFormatter(_strings(package, relations), _date_styles(package, relations), _epoch(package, main))
     for sheet in sheets:
-        for text in _in_pages(_rows(package.events(sheet.part), formatter)):
+        for text in in_pages(_rows(package.events(sheet.part), formatter)):
             yield sheet.name, text
 
 
@@ -64,7 +64,7 @@ def _sheets(package: OfficePackage, main: str, relations: dict[str, Relation], l
     return sheets
 
 
-def _in_pages(rows: Iterable[str]) -> Iterator[str]:
+def in_pages(rows: Iterable[str]) -> Iterator[str]:
     """Collect rows into pages. A sheet without rows is one page without text."""
     lines: list[str] = []
     size = page_count = 0
