@@ -35,7 +35,7 @@ def count(path: Path, *, limits: ExtractLimits) -> int:
 
 def _parts(package: OfficePackage) -> Iterator[tuple[str, str]]:
     """Yield the parts of a document with their labels. A document without text has one empty part."""
-    body = _Body()
+    body = _OdfBody()
     found = False
     for event in _events(package):
         part = body.handle(event)
@@ -55,7 +55,7 @@ def _events(package: OfficePackage) -> Iterator[XmlEvent]:
     return package.events(CONTENT)
 
 
-class _Body:
+class _OdfBody:
     """Collects lines. A page break, a sheet and a slide end a part."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ MAX_DEPTH = 32
 LINES = str.maketrans({"\r": "\n", "\x0b": "\n"})
 
 
-class _Record(Struct, frozen=True):
+class _PptRecord(Struct, frozen=True):
     kind: int
     instance: int
     is_container: bool
@@ -41,7 +41,7 @@ class _Record(Struct, frozen=True):
     end: int
 
 
-class _Slide(Struct):
+class _OldSlide(Struct):
     place: int
     id: int
     texts: list[tuple[int, str]]
@@ -66,8 +66,8 @@ class _Presentation:
         with open_ole(path, limits) as ole:
             self._data = ole.read(STREAM)
         self._directory: dict[int, int] = {}
-        self.slides: list[_Slide] = []
-        self._notes: dict[int, _Slide] = {}
+        self.slides: list[_OldSlide] = []
+        self._notes: dict[int, _OldSlide] = {}
         try:
             for record in self._records(0, len(self._data)):
                 if record.kind == DIRECTORY:
@@ -79,7 +79,7 @@ class _Presentation:
             raise Reject(f"broken: the PowerPoint file cannot be read ({error})") from error
         check_pages(len(self.slides), limits)
 
-    def read(self, slide: _Slide) -> tuple[str, str]:
+    def read(self, slide: _OldSlide) -> tuple[str, str]:
         """Return the title and the text of a slide."""
         texts = slide.texts + self._texts_at(slide)
         notes_id = self._notes_id(slide)
@@ -90,14 +90,14 @@ class _Presentation:
         once = dict.fromkeys(text.strip() for _, text in texts if text.strip() not in ("", "*"))
         return " ".join(title.split()), joined("\n".join(once).split("\n"))
 
-    def _records(self, begin: int, end: int) -> Iterator[_Record]:
+    def _records(self, begin: int, end: int) -> Iterator[_PptRecord]:
         while begin + RECORD_HEAD.size <= end:
             version, kind, length = RECORD_HEAD.unpack_from(self._data, begin)
             begin += RECORD_HEAD.size
-            yield _Record(kind, version >> 4, version & 0xF == CONTAINER, begin, min(begin + length, end))
+            yield _PptRecord(kind, version >> 4, version & 0xF == CONTAINER, begin, min(begin + length, end))
             begin += length
 
-    def _add_places(self, record: _Record) -> None:
+    def _add_places(self, record: _PptRecord) -> None:
         at = record.begin
         while at + 4 <= record.end:
             (head,) = struct.unpack_from("<I", self._data, at)
@@ -108,15 +108,15 @@ class _Presentation:
                 self._directory[first + index] = place
             at += 4 * number
 
-    def _add_lists(self, document: _Record) -> None:
+    def _add_lists(self, document: _PptRecord) -> None:
         for record in self._records(document.begin, document.end):
             if record.kind == LIST and record.instance in (SLIDES, NOTES):
-                found: list[_Slide] = []
+                found: list[_OldSlide] = []
                 kind = -1
                 for part in self._records(record.begin, record.end):
                     if part.kind == PERSIST:
                         place, _, _, id_ = struct.unpack_from("<IIII", self._data, part.begin)
-                        found.append(_Slide(place, id_, []))
+                        found.append(_OldSlide(place, id_, []))
                     elif part.kind == HEADER:
                         (kind,) = struct.unpack_from("<I", self._data, part.begin)
                     elif found and (text := self._text(part)) is not None:
@@ -126,22 +126,22 @@ class _Presentation:
                 else:
                     self._notes = {slide.id: slide for slide in found}
 
-    def _record_at(self, slide: _Slide) -> _Record | None:
+    def _record_at(self, slide: _OldSlide) -> _PptRecord | None:
         place = self._directory.get(slide.place, -1)
         return next(self._records(place, len(self._data)), None) if 0 <= place < len(self._data) else None
 
-    def _notes_id(self, slide: _Slide) -> int:
+    def _notes_id(self, slide: _OldSlide) -> int:
         record = self._record_at(slide)
         for part in self._records(record.begin, record.end) if record else ():
             if part.kind == SLIDE_HEAD and part.end - part.begin >= 20:
                 return int(struct.unpack_from("<I", self._data, part.begin + 16)[0])
         return -1
 
-    def _texts_at(self, slide: _Slide) -> list[tuple[int, str]]:
+    def _texts_at(self, slide: _OldSlide) -> list[tuple[int, str]]:
         record = self._record_at(slide)
         return list(self._texts_in(record, 0)) if record else []
 
-    def _texts_in(self, record: _Record, depth: int) -> Iterator[tuple[int, str]]:
+    def _texts_in(self, record: _PptRecord, depth: int) -> Iterator[tuple[int, str]]:
         kind = -1
         for part in self._records(record.begin, record.end):
             if part.kind == HEADER and part.end - part.begin >= 4:
@@ -151,7 +151,7 @@ class _Presentation:
             elif part.is_container and depth < MAX_DEPTH:
                 yield from self._texts_in(part, depth + 1)
 
-    def _text(self, record: _Record) -> str | None:
+    def _text(self, record: _PptRecord) -> str | None:
         content = self._data[record.begin : record.end]
         if record.kind == CHARS:
             return content.decode("utf-16-le", errors="replace").translate(LINES)
