@@ -24,7 +24,7 @@ from holdfast.engine.budget import Budget
 from holdfast.engine.file_documents import Submittable
 from holdfast.observe.events import Event, Scanned, describe_findings
 from holdfast.observe.report import Report
-from holdfast.ops.run_notices import change_notices, resume_notice
+from holdfast.ops.run_notices import change_notices, edit_notice, resume_notice
 from holdfast.stores.protocol import Store
 
 
@@ -92,8 +92,18 @@ def call_prepare(loaded: LoadedPipeline, store: Store) -> None:
 
 def change_messages(cli: CliContext, loaded: LoadedPipeline, store: Store, *, batch: str | None = None) -> list[str]:
     """Return what changed in the pipeline since its last run. Call it before the pipeline is declared."""
-    redo = cli.command("doc", "rewind", "--stale", loaded.spec)
-    return change_notices(loaded.pipeline, store, redo=redo, batch=batch)
+    return change_notices(loaded.pipeline, store, redo=_redo_command(cli, loaded), batch=batch)
+
+
+def edit_message(cli: CliContext, loaded: LoadedPipeline, store: Store, *, batch: str | None) -> str:
+    """Return a sentence if the pipeline's file is newer than what is done. Empty if it is not, or if it is unknown."""
+    if loaded.file is None:
+        return ""
+    return edit_notice(store, loaded.pipeline.name, loaded.file, redo=_redo_command(cli, loaded), batch=batch)
+
+
+def _redo_command(cli: CliContext, loaded: LoadedPipeline) -> str:
+    return cli.command("doc", "rewind", "--stale", loaded.spec)
 
 
 def show_resumed_work(progress: Progress, store: Store) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 
 from holdfast.core.errors import PlanRefused
 from holdfast.core.formatting import format_count
@@ -54,6 +56,28 @@ def change_notices(pipeline: Pipeline, store: Store, *, redo: str, batch: str | 
         *_dead_at_renamed(shape, kept, plans),
         *_dead_at_removed(shape, last, plans),
     ]
+
+
+def edit_notice(store: Store, pipeline: str, file: Path, *, redo: str, batch: str | None = None) -> str:
+    """Return a sentence if the file of a pipeline was written after its last document was done. Else return nothing.
+
+    Whether a body now returns something else, only its version says. A person who has mended a body and forgets the
+    version sees a run that does nothing.
+
+    Args:
+        store: The store.
+        pipeline: The name of the pipeline.
+        file: Its file.
+        redo: The command that redoes stale work.
+        batch: Look only at the documents of this batch.
+    """
+    done = store.documents(pipeline, batch=batch, state="done", limit=1)
+    if not done or datetime.fromtimestamp(file.stat().st_mtime, UTC) <= done[0].moved_at:
+        return ""
+    return (
+        f"{file.name} is newer than the documents that are done. They stay as they are. If a step would now give "
+        f"another result, raise its version=, then redo them: {redo}"
+    )
 
 
 def _two_pipelines(shape: Shape, last: Shape, kept: Sequence[KnownPlan]) -> Iterator[str]:

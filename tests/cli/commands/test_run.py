@@ -245,6 +245,20 @@ def test_a_run_without_work_says_so(holdfast: Run) -> None:
     assert "Nothing to do. All 2 are done.\n" in holdfast("run", "papers.py", "docs").stdout
 
 
+def test_a_run_that_does_nothing_after_an_edit_says_how_to_redo_what_is_done(holdfast: Run, folder: Path) -> None:
+    holdfast("run", "papers.py", "docs")
+    assert "newer" not in holdfast("run", "papers.py", "docs").stdout
+    source = (folder / "papers.py").read_text()
+    (folder / "papers.py").write_text(source.replace("return len(", "return 1 + len("))
+    said = holdfast("run", "papers.py", "docs").stdout
+    assert (
+        "papers.py is newer than the documents that are done. They stay as they are. If a step would now give another "
+        "result, raise its version=, then redo them: holdfast doc rewind --stale papers.py\n"
+    ) in said
+    (folder / "docs" / "new.txt").write_text("x")
+    assert "newer" not in holdfast("run", "papers.py", "docs").stdout, "there was something to do"
+
+
 def test_a_run_whose_documents_are_all_cancelled_does_not_say_that_they_are_done(holdfast: Run, folder: Path) -> None:
     holdfast("submit", "papers.py", "docs")
     with holdfast_library.open("sqlite:///holdfast.db") as store:

@@ -25,6 +25,7 @@ from holdfast.cli.run_loop import (
     add_resume_hint,
     call_prepare,
     change_messages,
+    edit_message,
     format_redriven,
     format_submit_result,
     print_summary_and_exit,
@@ -134,7 +135,8 @@ def _run(
     if batch and source is None:
         require_batch_to_drain(store, loaded.pipeline.name, batch)
     with show_progress(cli, counts, budget) as progress:
-        for message in change_messages(cli, loaded, store, batch=batch):
+        changes = change_messages(cli, loaded, store, batch=batch)
+        for message in changes:
             progress.display.show_message(message)
         if source is not None:
             into = batch or DEFAULT_BATCH
@@ -157,5 +159,6 @@ def _run(
         stopped_by=budget.reason,
         resume_command=cli.same_command(*command),
         retry_command=cli.command(*command, "--retry"),
+        idle_hint="" if changes or report.claimed else edit_message(cli, loaded, store, batch=batch),
     )
     print_summary_and_exit(cli, summary, progress, submitted)

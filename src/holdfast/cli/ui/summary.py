@@ -41,6 +41,7 @@ class RunSummary:
         empty_hint: str = "submit some with `holdfast run` or `holdfast submit`",
         unreachable: Sequence[str] = (),
         withdrawn: int = 0,
+        idle_hint: str = "",
     ) -> None:
         """Read the counts from the store.
 
@@ -55,6 +56,7 @@ class RunSummary:
             empty_hint: What to do if there are no documents.
             unreachable: The sources that could not be reached.
             withdrawn: How many of the cancelled documents are not shown, because they were removed.
+            idle_hint: What to say if there was nothing to do.
         """
         self.pipeline = pipeline
         self.batch = batch
@@ -67,6 +69,7 @@ class RunSummary:
         self.empty_hint = empty_hint
         self.unreachable = unreachable
         self.withdrawn = withdrawn
+        self.idle_hint = idle_hint
         self.balance: Balance = store.balance(pipeline, batch)
         self.dead: list[DocumentStatus] = (
             store.documents(pipeline, batch=batch, state="dead", limit=MAX_DEAD_SHOWN) if self.balance.dead else []
@@ -106,6 +109,8 @@ class RunSummary:
             self._print_unreachable()
             return
         print_line(self._format_work())
+        if self.idle_hint:
+            print_line(self.idle_hint)
         self._print_dead_letters(cli)
         if self.balance.paused:
             paused = f"{format_count(self.balance.paused, 'document')} paused"
