@@ -42,7 +42,7 @@ COMMANDS = {
     "Decide": {
         "dead": ("run", "List dead letters, try them again, or accept them."),
         "review": ("run", "Decide about documents that wait for a person."),
-        "doc": ("run", "Cancel, pause, resume, rewind, rescue or pack documents."),
+        "doc": ("run", "Cancel, pause, resume, rewind, requeue or pack documents."),
     },
     "Batches": {
         "batch": ("run", "Seal, reconcile, close and clean up batches."),

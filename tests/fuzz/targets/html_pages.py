@@ -26,10 +26,13 @@ from tests.fuzz.target import takes
 
 AT = datetime(2026, 11, 16, tzinfo=UTC)
 PLAIN = texts.map(lambda text: text.encode(errors="replace").decode())  # as stores return it
-ESCAPED = "A page shows any name or reason as text: it never becomes an element, an attribute or an address."
+ESCAPED = "A page shows any name or reason as text: it never becomes an element or an attribute, and links lead to files and web pages."
+LINKS = ("/files/", "http://", "https://")
+"""What the address of a result begins with."""
 OURS = {
     *("html", "head", "meta", "title", "style", "body", "main", "header", "footer", "section", "h1", "h2", "p", "div"),
     *(
+        "a",
         "b",
         "i",
         "span",
@@ -72,7 +75,8 @@ def _checked(html: str) -> None:
         assert node.tag in OURS, node.tag
         for name, value in node.attributes.items():
             assert not name.startswith("on"), name
-            assert name not in ("src", "href", "srcdoc", "style"), name
+            assert name not in ("src", "srcdoc", "style"), name
+            assert name != "href" or (node.tag == "a" and str(value).startswith(LINKS)), value
             assert name != "action" or value == "/"
 
 

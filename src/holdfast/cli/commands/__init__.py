@@ -1,1 +1,1 @@
-"""One module for each command."""
+"""One module for each command. The commands of a group are in a folder with its name."""

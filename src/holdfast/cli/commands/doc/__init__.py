@@ -23,7 +23,7 @@ MODULES = {
 @click.group(cls=CommandGroup, modules=MODULES)
 @common_options
 def doc() -> None:
-    """Cancel, pause, resume, rewind, rescue or pack documents.
+    """Cancel, pause, resume, rewind, requeue or pack documents.
 
     Most of these commands work on one document or on many. Select them by their keys, by a pattern with * and ?, by
     options, or with --all. Try a selection with --dry-run first.
