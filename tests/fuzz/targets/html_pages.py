@@ -26,7 +26,7 @@ from tests.fuzz.target import takes
 
 AT = datetime(2026, 11, 16, tzinfo=UTC)
 PLAIN = texts.map(lambda text: text.encode(errors="replace").decode())  # as stores return it
-ESCAPED = "A page shows any name or reason as text: it never becomes an element or an attribute, and links lead to files and web pages."
+ESCAPED = "A page shows any name or reason as text: it never becomes markup, and links lead to files and web pages."
 LINKS = ("/files/", "http://", "https://")
 """What the address of a result begins with."""
 OURS = {
