@@ -1,0 +1,1 @@
+"""Record files: load the records of CSV, JSON Lines and Parquet files into tables, each exactly once."""
