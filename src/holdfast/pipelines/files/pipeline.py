@@ -33,7 +33,7 @@ from holdfast.pipelines.files.values import (
     Progress,
     TooManySetAside,
 )
-from holdfast.sources.local_file import local_file
+from holdfast.sources.fetch import local_file
 from holdfast.stores.protocol import Store
 
 PIPELINE = "files"
