@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.pipelines.files.reading import read_blocks, target_columns
 from holdfast.pipelines.files.text_blocks import Pace
-from holdfast.pipelines.files.values import Column, FileOptions, FileRefused, FilesError, Progress, SetAside
+from holdfast.pipelines.files.values import Column, FileOptions, FilePosition, FileRefused, FilesError, SetAside
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDS = Path(os.environ.get("HOLDFAST_DATA", ROOT.parent / "shared" / "data")) / "records"
@@ -29,7 +29,7 @@ def read(
     """Read a file, and start again from each cursor: so every block is read by a stream that was resumed."""
     options = FileOptions(encoding=encoding or OF_ENCODING.get(path.name, "utf-8"))
     columns = columns or target_columns(path, options)
-    at, rows, aside = Progress(), list[tuple[Any, ...]](), list[SetAside]()
+    at, rows, aside = FilePosition(), list[tuple[Any, ...]](), list[SetAside]()
     while True:
         blocks = read_blocks(path, columns, options=options, at=at, pace=Pace(every), as_tables=as_tables)
         found = next(blocks, None)
@@ -55,7 +55,7 @@ def texts(path: Path) -> list[Column]:
 def test_a_file_has_the_rows_of_its_truth_also_if_each_block_is_resumed(name: str) -> None:
     truth = TRUTH[name]
     if name == "empty.csv":
-        assert list(read_blocks(OWN / name, [], options=FileOptions(), at=Progress(), pace=Pace())) == []
+        assert list(read_blocks(OWN / name, [], options=FileOptions(), at=FilePosition(), pace=Pace())) == []
         return
     if name.endswith(".zst"):
         pytest.importorskip("pyarrow")
@@ -226,7 +226,7 @@ def test_a_file_in_which_lines_were_replaced_is_not_continued(tmp_path: Path) ->
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"id\n" + b"1\n" * 100))
     options, columns = FileOptions(), [Column("id", "integer")]
-    at, _ = next(read_blocks(path, columns, options=options, at=Progress(), pace=Pace(10)))
+    at, _ = next(read_blocks(path, columns, options=options, at=FilePosition(), pace=Pace(10)))
     path.write_bytes(gzip.compress(b"id\n" + b"2\n" * 100))
     with pytest.raises(FileRefused, match="is not the file that was loaded up to byte"):
         next(read_blocks(path, columns, options=options, at=at, pace=Pace(10)))

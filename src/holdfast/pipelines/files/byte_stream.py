@@ -78,7 +78,7 @@ class ByteStream:
         if left or self.check() != check:
             raise FileChanged(
                 f"{self._path} is not the file that was loaded up to byte {offset:,} before: what is before that byte "
-                "differs. Run `holdfast files load` again: it takes the new version"
+                "differs. Load it again: it takes the new version"
             )
 
     def skip_head(self, offset: int) -> int:
@@ -119,8 +119,8 @@ class ByteStream:
 
     def _damaged(self, error: BaseException) -> FileRefused:
         return FileRefused(
-            f"{self._path} cannot be decompressed to its end ({error}): it is cut or damaged. Get it again, and run "
-            "`holdfast files load` again"
+            f"{self._path} cannot be decompressed to its end ({error}): it is cut or damaged. Get it again, and "
+            "load it again"
         )
 
 
@@ -205,7 +205,7 @@ class _Utf8:
             except UnicodeDecodeError as error:
                 raise FileRefused(
                     f"{self._path} begins as UTF-16 and has bytes that are not ({error.reason}): it is cut or "
-                    "damaged. Get it again, and run `holdfast files load` again"
+                    "damaged. Get it again, and load it again"
                 ) from error
             if text or not part:
                 return text.encode("utf-8", "surrogatepass")

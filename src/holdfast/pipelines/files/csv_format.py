@@ -17,7 +17,7 @@ from msgspec import Struct
 from holdfast.pipelines.files.byte_stream import open_stream
 from holdfast.pipelines.files.columns import unique_names
 from holdfast.pipelines.files.text_blocks import Parsed, set_aside
-from holdfast.pipelines.files.values import FileOptions, FileRefused, Progress, Refusal, SetAside
+from holdfast.pipelines.files.values import FileOptions, FilePosition, FileRefused, Refusal, SetAside
 
 SAMPLE = 1 << 20
 DELIMITERS = ",;\t|"
@@ -26,7 +26,7 @@ QUOTE = b'"'
 
 
 class Converter(Protocol):
-    """Makes rows of the records of a file."""
+    """Convert records to rows."""
 
     def convert_all(self, records: Sequence[Sequence[str]]) -> Sequence[tuple[Any, ...]]:
         """Return the rows of many records. Raise ValueError if one cannot be converted."""
@@ -85,7 +85,7 @@ def read_head(path: Path, options: FileOptions, *, records: int = 0) -> CsvHead 
     if skipped == len(texts):
         return None
     delimiter = delimiter or ("\t" if _is_tsv(path) else _delimiter(texts[skipped]))
-    counted = _Counted(texts, skipped)
+    counted = _CountedLines(texts, skipped)
     reader = csv.reader(counted, delimiter=delimiter)
     try:
         header = next(reader)
@@ -125,14 +125,14 @@ def _allow_long_fields(size: int) -> None:
         csv.field_size_limit(size)
 
 
-class _Counted:
+class _CountedLines:
     """Lines, and how many of them were taken."""
 
     def __init__(self, lines: Sequence[str], first: int = 0) -> None:
         self._lines = lines
         self.taken = first
 
-    def __iter__(self) -> _Counted:
+    def __iter__(self) -> _CountedLines:
         return self
 
     def __next__(self) -> str:
@@ -198,7 +198,7 @@ class CsvFormat:
         filtered = 0 if self.converter.is_one_to_one else max(len(records) - len(rows), 0)
         return Parsed(rows, len(records), filtered, len(part), reader.line_num)
 
-    def parse_records(self, part: bytes, at: Progress, *, final: bool, limit: int) -> Parsed:
+    def parse_records(self, part: bytes, at: FilePosition, *, final: bool, limit: int) -> Parsed:
         lines = part.splitlines(keepends=True)
         offsets = [0]
         for line in lines:
@@ -231,7 +231,7 @@ class CsvFormat:
         texts = [line.decode(self.encoding, "surrogateescape") for line in lines]
         first = 0
         while first < len(texts):
-            counted = _Counted(texts, first)
+            counted = _CountedLines(texts, first)
             reader = csv.reader(counted, delimiter=self.head.delimiter, strict=True)
             try:
                 for record in reader:

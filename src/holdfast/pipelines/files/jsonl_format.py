@@ -14,7 +14,7 @@ from holdfast.pipelines.files.converters import transformed
 from holdfast.pipelines.files.csv_format import BOM, SAMPLE
 from holdfast.pipelines.files.text_blocks import Parsed, set_aside
 from holdfast.pipelines.files.transform import Transform, value_of
-from holdfast.pipelines.files.values import Column, FileOptions, Kind, Progress, Refusal, SetAside
+from holdfast.pipelines.files.values import Column, FileOptions, FilePosition, Kind, Refusal, SetAside
 
 _TYPES: dict[Kind, Any] = {
     "text": str | None,
@@ -100,7 +100,7 @@ class JsonlFormat:
     def parse_records(
         self,
         part: bytes,
-        at: Progress,
+        at: FilePosition,
         *,
         final: bool,  # noqa: ARG002 - a line is a record
         limit: int,

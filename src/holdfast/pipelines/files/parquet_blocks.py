@@ -13,7 +13,16 @@ from holdfast.pipelines.files.columns import match_columns
 from holdfast.pipelines.files.converters import transformed
 from holdfast.pipelines.files.text_blocks import Pace
 from holdfast.pipelines.files.transform import Transform
-from holdfast.pipelines.files.values import MAX_RAW, Block, Column, FileRefused, Kind, Progress, Refusal, SetAside
+from holdfast.pipelines.files.values import (
+    MAX_RAW,
+    Column,
+    FilePosition,
+    FileRefused,
+    Kind,
+    RecordBlock,
+    Refusal,
+    SetAside,
+)
 
 
 def _pyarrow() -> Any:
@@ -38,13 +47,13 @@ def parquet_columns(path: Path) -> list[Column]:
 
 def parquet_blocks(
     path: Path,
-    at: Progress,
+    at: FilePosition,
     columns: Sequence[Column],
     pace: Pace,
     *,
     transform: Transform | None = None,
     as_table: bool = False,
-) -> Iterator[tuple[Progress, Block]]:
+) -> Iterator[tuple[FilePosition, RecordBlock]]:
     """Yield blocks of rows, each with the progress after it.
 
     Args:
@@ -74,7 +83,7 @@ def parquet_blocks(
                 else:
                     assert places is not None
                     block = _block(pa, path, part, columns, places, as_table=as_table)
-                at = Progress(
+                at = FilePosition(
                     group + 1 if is_end else group,
                     0 if is_end else first,
                     at.total + part.num_rows,
@@ -105,7 +114,7 @@ def _read(pa: Any, path: Path, file: Any, group: int) -> Any:
 
 def _block(
     pa: Any, path: Path, part: Any, columns: Sequence[Column], places: Sequence[int | None], *, as_table: bool
-) -> Block:
+) -> RecordBlock:
     arrays = []
     for column, place in zip(columns, places, strict=True):
         if place is None:
@@ -114,8 +123,8 @@ def _block(
         arrays.append(_cast(pa, path, part.column(place), column))
     if as_table:
         table = pa.table(arrays, names=[column.name for column in columns])
-        return Block(table=table, total=part.num_rows)
-    return Block(_rows(path, arrays), total=part.num_rows)
+        return RecordBlock(table=table, total=part.num_rows)
+    return RecordBlock(_rows(path, arrays), total=part.num_rows)
 
 
 def _rows(path: Path, arrays: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -169,7 +178,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 
-def _transformed(part: Any, transform: Transform, columns: Sequence[Column], group: int, first: int) -> Block:
+def _transformed(part: Any, transform: Transform, columns: Sequence[Column], group: int, first: int) -> RecordBlock:
     rows: list[tuple[Any, ...]] = []
     aside: list[SetAside] = []
     filtered = 0
@@ -180,7 +189,7 @@ def _transformed(part: Any, transform: Transform, columns: Sequence[Column], gro
             filtered += not made
         except Refusal as refusal:
             aside.append(SetAside(number + 1, group, str(refusal), _json(record).encode()[:MAX_RAW]))
-    return Block(rows, total=part.num_rows, filtered=filtered, aside=aside)
+    return RecordBlock(rows, total=part.num_rows, filtered=filtered, aside=aside)
 
 
 def _kind_of(pa: Any, type_: Any) -> Kind:

@@ -26,11 +26,11 @@ from holdfast.pipelines.files.tables import TargetTable
 from holdfast.pipelines.files.text_blocks import Pace
 from holdfast.pipelines.files.transform import Transform
 from holdfast.pipelines.files.values import (
-    Block,
     FileChanged,
     FileOptions,
+    FilePosition,
     FileRefused,
-    Progress,
+    RecordBlock,
     TooManySetAside,
 )
 from holdfast.sources.fetch import local_file
@@ -56,7 +56,7 @@ class Ceiling(Struct, frozen=True):
 
     FIRST = 100
 
-    def is_exceeded(self, at: Progress, *, ended: bool) -> bool:
+    def is_exceeded(self, at: FilePosition, *, ended: bool) -> bool:
         """Return True if a file has to stop."""
         if self.count is not None:
             return at.aside > self.count
@@ -105,7 +105,7 @@ def build_pipeline(store: Store, parts: LoadParts, *, name: str = PIPELINE) -> P
 class _LoadBlock(Struct):
     """A block on its way to the effect, with what the effect has to know."""
 
-    block: Block
+    block: RecordBlock
     staged: bool
     file_type: str
     file_timestamp: str | None
@@ -119,7 +119,7 @@ def _load(pipeline: Pipeline, store: Store, parts: LoadParts) -> None:
         with store.reading() as tx:
             staged = tables.published_generation(tx, doc.id) is not None
             as_tables = tx.dialect == "postgresql"
-        at = Progress() if cursor is None else msgspec.convert(cursor, Progress)
+        at = FilePosition() if cursor is None else msgspec.convert(cursor, FilePosition)
         pace = Pace(parts.commit_every)
         with _open(doc, parts) as (path, check):
             kind = file_type(path, doc.key)
@@ -145,7 +145,7 @@ def _load(pipeline: Pipeline, store: Store, parts: LoadParts) -> None:
                 _refuse_too_many(doc, parts.ceiling, at, ended=False)
             check()
         _refuse_too_many(doc, parts.ceiling, at, ended=True)
-        end = Block()
+        end = RecordBlock()
         end.is_last = True
         yield At(None, _LoadBlock(end, staged, kind, timestamp))
 
@@ -228,13 +228,12 @@ def _own_path(doc: Document) -> Path:
         return path
 
 
-def _refuse_too_many(doc: Document, ceiling: Ceiling, at: Progress, *, ended: bool) -> None:
+def _refuse_too_many(doc: Document, ceiling: Ceiling, at: FilePosition, *, ended: bool) -> None:
     if ceiling.is_exceeded(at, ended=ended):
         allowed = f"{ceiling.count:,}" if ceiling.count is not None else f"{ceiling.share:.0%} of the records"
         raise TooManySetAside(
-            f"{at.aside:,} of {at.total:,} records of {doc.key} were set aside, more than {allowed}: look at them with "
-            "`holdfast files failed`. To go on from here with a higher limit: `holdfast files retry`, then "
-            "`holdfast files load` with --max-failed"
+            f"{at.aside:,} of {at.total:,} records of {doc.key} were set aside, more than {allowed}. They are in the "
+            "table file_set_aside. To go on from here, load it with a higher limit and try it again"
         )
 
 
@@ -257,7 +256,7 @@ def _open(doc: Document, parts: LoadParts) -> Iterator[tuple[Path, Callable[[], 
             if (found.st_size, found.st_mtime_ns) != (wanted.size, wanted.mtime_ns):
                 raise FileChanged(
                     f"{doc.key} was changed after it was submitted: it had {wanted.size:,} bytes and has "
-                    f"{found.st_size:,}. Run `holdfast files load` again: the new version replaces the rows of this one"
+                    f"{found.st_size:,}. Load it again: the new version replaces the rows of this one"
                 )
 
         check()

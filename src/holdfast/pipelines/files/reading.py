@@ -15,7 +15,7 @@ from holdfast.pipelines.files.csv_format import Converter, CsvFormat, CsvHead, r
 from holdfast.pipelines.files.jsonl_format import JsonlFormat, names_of, sample_records
 from holdfast.pipelines.files.text_blocks import NO_LIMIT, Pace, text_blocks
 from holdfast.pipelines.files.transform import Transform, as_records
-from holdfast.pipelines.files.values import Block, Column, FileOptions, FilesError, Format, Progress, Refusal
+from holdfast.pipelines.files.values import Column, FileOptions, FilePosition, FilesError, Format, RecordBlock, Refusal
 
 SAMPLE_RECORDS = 10_000
 _SUFFIXES: dict[str, Format] = {
@@ -121,12 +121,12 @@ def read_blocks(
     columns: Sequence[Column],
     *,
     options: FileOptions,
-    at: Progress,
+    at: FilePosition,
     pace: Pace,
     transform: Transform | None = None,
     as_tables: bool = False,
     name: str = "",
-) -> Iterator[tuple[Progress, Block]]:
+) -> Iterator[tuple[FilePosition, RecordBlock]]:
     """Yield the blocks of a file, each with the progress after it.
 
     Args:
@@ -152,7 +152,7 @@ def read_blocks(
     if not path.stat().st_size:
         return
     text_format: CsvFormat | JsonlFormat
-    start = Progress()
+    start = FilePosition()
     if form == "jsonl":
         with open_stream(path, encoding=options.encoding) as stream:
             text_format = JsonlFormat(columns, transform, encoding=stream.encoding)
@@ -161,7 +161,7 @@ def read_blocks(
         if made is None:
             return
         text_format = made
-        start = Progress(made.head.offset, made.head.lines)
+        start = FilePosition(made.head.offset, made.head.lines)
     with open_stream(path, encoding=options.encoding) as stream:
         if not at.offset:
             stream.skip_head(start.offset)
@@ -232,7 +232,7 @@ def read_record(
     else:
         head = CsvHead(form.delimiter, list(form.names), unique_names(form.names), 0, 0, ())
         records = CsvFormat(head, _converter(head, columns, transform, "the record"), encoding=options.encoding)
-    parsed = records.parse_records(raw, Progress(1), final=True, limit=NO_LIMIT)
+    parsed = records.parse_records(raw, FilePosition(1), final=True, limit=NO_LIMIT)
     if parsed.aside:
         raise Refusal(parsed.aside[0].reason)
     return parsed.rows

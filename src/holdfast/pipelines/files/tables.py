@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.core.document import Document
 from holdfast.core.moves import Tx
 from holdfast.core.row_tables import DOCUMENT_ID
-from holdfast.pipelines.files.values import Block, Column, FilesError, Kind, SetAside
+from holdfast.pipelines.files.values import Column, FilesError, Kind, RecordBlock, SetAside
 from holdfast.stores.protocol import Store
 
 LOADS = "file_loads"
@@ -93,7 +93,7 @@ class TargetTable:
                 index = f"{table.rpartition('.')[2]}_{DOCUMENT_ID}"
                 tx.execute(f"create index if not exists {quoted(index)} on {quoted(table)} ({DOCUMENT_ID})")
 
-    def write(self, tx: Tx, doc: Document, block: Block, *, staged: bool) -> None:
+    def write(self, tx: Tx, doc: Document, block: RecordBlock, *, staged: bool) -> None:
         """Write the rows of a block."""
         if not block.count:
             return
@@ -226,7 +226,7 @@ _COUNT_UP = (
 def count_up(
     tx: Tx,
     doc: Document,
-    block: Block,
+    block: RecordBlock,
     *,
     file_type: str,
     file_timestamp: str | None,

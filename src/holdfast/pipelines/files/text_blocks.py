@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from holdfast.pipelines.files.byte_stream import ByteStream
-from holdfast.pipelines.files.values import MAX_RAW, Block, Progress, SetAside
+from holdfast.pipelines.files.values import MAX_RAW, FilePosition, RecordBlock, SetAside
 
 READ = 256 * 1024
 FIRST_AVERAGE = 200.0
@@ -46,7 +46,7 @@ class TextFormat(Protocol):
     def parse(self, part: bytes) -> Parsed | None:
         """Convert a part as a whole. Return None if it has to be read record by record."""
 
-    def parse_records(self, part: bytes, at: Progress, *, final: bool, limit: int) -> Parsed:
+    def parse_records(self, part: bytes, at: FilePosition, *, final: bool, limit: int) -> Parsed:
         """Read a part record by record.
 
         Args:
@@ -86,8 +86,8 @@ class Pace:
 
 
 def text_blocks(
-    stream: ByteStream, at: Progress, form: TextFormat, pace: Pace, *, max_record: int
-) -> Iterator[tuple[Progress, Block]]:
+    stream: ByteStream, at: FilePosition, form: TextFormat, pace: Pace, *, max_record: int
+) -> Iterator[tuple[FilePosition, RecordBlock]]:
     """Yield blocks of records, each with the progress after it.
 
     Args:
@@ -122,7 +122,7 @@ def text_blocks(
         average, least = max(parsed.size / records, 1.0), 0
         stream.consumed(memoryview(buffer)[: parsed.size])
         buffer = buffer[parsed.size :]
-        at = Progress(
+        at = FilePosition(
             at.offset + parsed.size,
             at.line + parsed.lines,
             at.total + parsed.total,
@@ -131,7 +131,7 @@ def text_blocks(
         )
         yield (
             at,
-            Block(
+            RecordBlock(
                 parsed.rows,
                 total=parsed.total,
                 filtered=parsed.filtered,
@@ -146,13 +146,13 @@ def _end_of_lines(buffer: bytes, limit: int) -> int:
     return buffer.rfind(b"\n", 0, limit) + 1
 
 
-def _without_first_line(buffer: bytes, at: Progress, longest: int) -> Parsed:
+def _without_first_line(buffer: bytes, at: FilePosition, longest: int) -> Parsed:
     """Set the first line aside, because its record does not end."""
     size = buffer.find(b"\n") + 1 or len(buffer)
     reason = f"the record that begins here does not end within {longest:,} bytes: is a quote never closed?"
     return Parsed((), 1, 0, size, 1, [set_aside(at, 0, 0, reason, buffer[:size])])
 
 
-def set_aside(at: Progress, line: int, offset: int, reason: str, raw: bytes) -> SetAside:
+def set_aside(at: FilePosition, line: int, offset: int, reason: str, raw: bytes) -> SetAside:
     """Return a record that is set aside. Line and offset are counted from the start of its part."""
     return SetAside(at.line + line + 1, at.offset + offset, reason, raw[:MAX_RAW])

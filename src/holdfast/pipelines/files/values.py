@@ -72,7 +72,7 @@ class SetAside(Struct, frozen=True):
     url: str = ""
 
 
-class Block:
+class RecordBlock:
     """Records that are committed together.
 
     `rows` are tuples in the order of the columns. `table` has them as a pyarrow table instead, for PostgreSQL.
@@ -119,7 +119,7 @@ class FileOptions(Struct, frozen=True, kw_only=True):
     max_record: int = 8 << 20
 
 
-class Progress(Struct, frozen=True):
+class FilePosition(Struct, frozen=True):
     """Where a load is in its file: the cursor of its step.
 
     Attributes:
