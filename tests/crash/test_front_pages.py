@@ -61,6 +61,14 @@ QUICKSTART = Example(
 )
 
 
+def document_keys(example: Example) -> tuple[str, str]:
+    """Return the keys of the two documents in their store. A file has its absolute path."""
+    if example is README:
+        return example.keys
+    first, second = (str(Path(key).resolve()) for key in example.keys)
+    return first, second
+
+
 class Outcome(NamedTuple):
     """What is there in the end: documents with their states, the items of those that are done, and the rows."""
 
@@ -77,7 +85,7 @@ class World:
         self.store = store
         self.is_failing = False
         self.pipeline = self._made_testable(code[example.pipeline])
-        self.first, self.second = example.keys
+        self.first, self.second = document_keys(example)
 
     def submit(self, **versions: str) -> None:
         """Submit the versions of the first and of the second document."""
@@ -268,6 +276,6 @@ def _without_withdrawn(expected: Outcome, example: Example, story: Story) -> Out
     """Return what a fresh run leaves without the document that the story withdraws."""
     if story is not cancel:
         return expected
-    withdrawn = example.keys[1]
+    withdrawn = document_keys(example)[1]
     rows = [row for row in expected.rows if row[0] != withdrawn]
     return expected._replace(documents=expected.documents | {withdrawn: ("cancelled", {})}, rows=rows)
