@@ -12,7 +12,7 @@ the connection alone. One engine per database is kept, with its cache of compile
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from threading import local
 from typing import Any
@@ -141,7 +141,8 @@ class _JoinedDialect:
 
         def set_up_once(driver: Any) -> None:
             if driver not in _SET_UP:
-                set_up(driver)
+                with getattr(driver, "keeping_functions", nullcontext)():
+                    set_up(driver)
                 _SET_UP.add(driver)
 
         return set_up_once

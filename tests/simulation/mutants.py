@@ -132,6 +132,8 @@ TRUSTING = (
 )
 """The executor decides about an error without a guard against its own code."""
 LEFT_BEHIND = "test_what_an_effect_leaves_in_its_session_reaches_no_other_document"
+LEFT_BY_CODE = "test_what_user_code_leaves_in_its_session_reaches_nobody_else"
+LEFT_OPEN = "test_what_user_code_leaves_open_holds_up_nobody"
 
 MUTANTS: tuple[Mutant, ...] = (
     # who may write
@@ -1213,7 +1215,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "in PostgreSQL: a session that an effect has changed is used again",
-        (Change("stores.postgres.connection:Connections._close_changed_session", "self._is_clean(link.db)", "True"),),
+        (
+            Change(
+                "stores.postgres.connection:Connections.replace_changed_session",
+                "not self._is_clean(link.db)",
+                "False",
+            ),
+        ),
         "postgres",
         f"{SESSIONS}::{LEFT_BEHIND}[a search path]",
     ),
@@ -1235,6 +1243,39 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         "postgres",
         f"{SESSIONS}::test_what_a_trigger_leaves_in_a_session_stops_no_worker[a search path-after insert]",
+    ),
+    _one(
+        "a cursor that user code leaves open stays open",
+        "stores.sqlite_session_state:CleanedConnection.clean",
+        "opened.close()",
+        "pass",
+        test=f"{CONFORMANCE}::TestSqlite::{LEFT_OPEN}[a cursor-a block that reads]",
+    ),
+    _one(
+        "a function that an effect creates stays",
+        "stores.sqlite_session_state:CleanedConnection.clean",
+        "self._removals.pop()()",
+        "self._removals.pop()",
+        test="SessionConformance.test_a_function_of_an_effect_is_gone_after_it",
+    ),
+    _one(
+        "an effect may replace a function of SQLite",
+        "stores.sqlite_session_state:CleanedConnection._refuse_built_in",
+        "name.lower() in built_in",
+        "False",
+        test=f"{CONFORMANCE}::TestMemory::test_an_effect_cannot_change_the_connection_of_others[create_function]",
+    ),
+    Mutant(
+        "in PostgreSQL: what an undo leaves in its session stays",
+        (Change("stores.postgres.base:PostgresBase._write", "self._db.replace_changed_session()", "pass"),),
+        "postgres",
+        f"{CONFORMANCE}::TestPostgres::{LEFT_BY_CODE}[a temporary table-an undo]",
+    ),
+    Mutant(
+        "in PostgreSQL: what a block of the user leaves in its session stays",
+        (Change("stores.postgres.connection:Connections.of_user_code", "self.replace_changed_session()", "pass"),),
+        "postgres",
+        f"{CONFORMANCE}::TestPostgres::{LEFT_BY_CODE}[another database-a block that writes]",
     ),
     Mutant(
         "in PostgreSQL: a commit that a trigger of the user refuses stops the worker",

@@ -17,6 +17,9 @@ CALLED_INSIDE_TRANSACTION = (
     "block. Write through the tx that it gives: tx.execute for your own rows, tx.submit for a document of this or "
     "another pipeline"
 )
+IN_TRANSACTION = "the block of `with store.transaction()`"
+IN_READING = "the block of `with store.reading()`"
+"""How messages call user code that is not an effect."""
 CommitGroup = Callable[[Sequence[Move]], list[CommitResult]]
 
 

@@ -14,7 +14,8 @@ What an effect leaves behind in the connection must not reach the effects of oth
 
 - The authorizer also refuses pragmas that set something, and attached files, which would not commit with the rest.
 - Methods of the connection that would change it for all others are refused, such as `set_progress_handler`.
-- Temporary tables, views and triggers are dropped after the effect that created them.
+- Temporary tables, views and triggers are dropped after the effect that created them. Cursors are closed, and functions
+  are removed.
 - An effect could roll back to a savepoint of another effect, and take its rows away. So once an effect on a connection
   has set a savepoint, each effect runs within a savepoint of its own. The group in which that is noticed is rolled
   back, and its effects run one by one.
@@ -31,6 +32,7 @@ from typing import Any
 from holdfast.core.errors import BodyError, StoreError, TransactionEnded
 from holdfast.core.moves import Move, effect_name, transaction_ended
 from holdfast.stores.group_commit import CALLED_INSIDE_TRANSACTION, EffectFailed, EffectsDisturbed, run_effects
+from holdfast.stores.sqlite_session_state import CleanedConnection
 
 BEGIN = "begin immediate /* holdfast */"
 BEGIN_TO_READ = "begin /* holdfast */"
@@ -67,7 +69,7 @@ def refuse_inside_transaction(db: sqlite3.Connection) -> None:
         raise BodyError(CALLED_INSIDE_TRANSACTION)
 
 
-class GuardedConnection(sqlite3.Connection):
+class GuardedConnection(CleanedConnection):
     """A connection that can guard its transaction while effects run."""
 
     _guard: TransactionGuard | None = None
@@ -100,6 +102,16 @@ class GuardedConnection(sqlite3.Connection):
         """Set a function that can interrupt statements, but not for an effect: it would interrupt all later ones."""
         self._refuse_change("set_progress_handler()")
         super().set_progress_handler(*how, **more)
+
+    def set_trace_callback(self, *how: Any, **more: Any) -> None:
+        """Set a function that sees all statements, but not for an effect: it would see those of others."""
+        self._refuse_change("set_trace_callback()")
+        super().set_trace_callback(*how, **more)
+
+    def setconfig(self, *how: Any) -> None:
+        """Set an option of the connection, but not for an effect: it would apply to all later ones."""
+        self._refuse_change("setconfig()")
+        super().setconfig(*how)  # type: ignore[misc, unused-ignore]  # new in Python 3.12
 
     def setlimit(self, category: int, limit: int, /) -> int:
         """Set a limit for statements, but not for an effect: it would apply to all later ones."""
@@ -158,7 +170,7 @@ class TransactionGuard:
             self._changed = self._changed or what
         return self.active
 
-    def run_effects(self, db: sqlite3.Connection, moves: Sequence[Move], run: Callable[[Move], None]) -> None:
+    def run_effects(self, db: GuardedConnection, moves: Sequence[Move], run: Callable[[Move], None]) -> None:
         """Run the effects of moves with `run`. Raise EffectFailed if one fails, or ends the transaction."""
         separate = self._has_savepoints
 
@@ -173,7 +185,7 @@ class TransactionGuard:
                 self._refuse_an_end(db, effect_name(move), error)
                 raise
             finally:
-                db.row_factory, db.text_factory = None, str  # as the other effects and our own statements need them
+                db.clean()
             if self._refused or self._changed or not db.in_transaction:
                 self._refuse_an_end(db, effect_name(move), None)
             if self._has_temporary:
@@ -192,28 +204,34 @@ class TransactionGuard:
             raise EffectFailed(None, transaction_ended(effect_name(first))) from error
 
     @contextmanager
-    def guarding(self, db: sqlite3.Connection, what: str) -> Iterator[None]:
+    def guarding(self, db: GuardedConnection, what: str) -> Iterator[None]:
         """Guard user code that is not the effect of a move, and that messages call `what`."""
         try:
             with self._active_in(db):
                 try:
                     yield
+                except StoreError:  # the transaction may have ended because of it
+                    raise
                 except Exception as error:  # user code, as above
                     self._refuse_an_end(db, what, error)
                     raise
                 finally:
-                    db.row_factory, db.text_factory = None, str
+                    db.clean()
                 self._refuse_an_end(db, what, None)
+                if self._has_temporary:
+                    _drop_temporary(db)
         except _SavepointGone as error:
             raise transaction_ended(what) from error
 
     @contextmanager
-    def _active_in(self, db: sqlite3.Connection) -> Iterator[None]:
+    def _active_in(self, db: GuardedConnection) -> Iterator[None]:
         db.execute(f"savepoint {self._savepoint}")
         self.active, self._refused, self._changed, self._has_temporary = True, "", "", False
+        db.note_opened()
         try:
             yield
         finally:
+            db.forget_opened()
             self.active = False
         if not _is_released(db, self._savepoint):
             raise _SavepointGone

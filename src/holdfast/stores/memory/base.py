@@ -21,6 +21,7 @@ from holdfast.core.passwords import hide_password
 from holdfast.core.plan import Shape, new_pins
 from holdfast.core.stream_transactions import counted_by_stream
 from holdfast.core.text_limits import MAX_NAME, MAX_REASON, shorten, shorten_detail
+from holdfast.stores.group_commit import IN_READING, IN_TRANSACTION
 from holdfast.stores.journal_rules import repeated_line
 from holdfast.stores.json_fields import decode_or_text
 from holdfast.stores.memory.tables import BatchRow, DocumentRow, PlanRow, Tables
@@ -113,8 +114,8 @@ class Base:
 
     @contextmanager
     def transaction(self) -> Iterator[MemoryTx]:
-        with counted_by_stream(), self._writing():
-            yield self._tx()
+        with counted_by_stream(), self._writing(), self._guarded_tx(IN_TRANSACTION) as tx:
+            yield tx
 
     @contextmanager
     def reading(self) -> Iterator[MemoryTx]:
@@ -123,11 +124,13 @@ class Base:
             self._effects.execute("pragma query_only = on")
             self._effects.execute(BEGIN_TO_READ)
             try:
-                yield MemoryTx(self._effects, _only_reads)
+                with self._effects.guard.guarding(self._effects, IN_READING):
+                    yield MemoryTx(self._effects, _only_reads)
             finally:
                 with suppress(sqlite3.Error):
                     self._effects.execute(ROLLBACK)
                 self._effects.execute("pragma query_only = off")
+                self._effects.reset_isolation()
 
     def _tx(self) -> MemoryTx:
         return MemoryTx(self._effects, self._submit_within)
@@ -169,6 +172,7 @@ class Base:
                 raise
             finally:
                 tables.undo.clear()
+                self._effects.reset_isolation()
 
     def _change(self, row: DocumentRow, **changes: Any) -> DocumentRow:
         """Change fields of a document. A long reason is cut."""

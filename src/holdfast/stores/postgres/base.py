@@ -14,6 +14,7 @@ from holdfast.core.errors import CannotKeep
 from holdfast.core.moves import transaction_ended
 from holdfast.core.passwords import hide_password
 from holdfast.core.stream_transactions import counted_by_stream
+from holdfast.stores.group_commit import IN_READING, IN_TRANSACTION
 from holdfast.stores.postgres.connection import BEGIN_TO_READ, Connections, Db
 from holdfast.stores.postgres.dialect import PostgresDialect
 from holdfast.stores.postgres.joined_connection import JoinedConnection, StoreIdentity, identify, join_transaction
@@ -43,12 +44,12 @@ class PostgresBase(Base):
 
     @contextmanager
     def transaction(self) -> Iterator[Tx]:
-        with counted_by_stream(), self._db.transaction() as connection:
+        with counted_by_stream(), self._db.of_user_code(IN_TRANSACTION) as connection:
             yield self._tx(self._session(connection))
 
     @contextmanager
     def reading(self) -> Iterator[Tx]:
-        with counted_by_stream(), self._db.transaction(BEGIN_TO_READ) as connection:
+        with counted_by_stream(), self._db.of_user_code(IN_READING, BEGIN_TO_READ) as connection:
             yield self._tx(self._session(connection))
 
     def disconnect(self) -> None:
@@ -88,6 +89,8 @@ class PostgresBase(Base):
             raise CannotKeep(
                 f"{self._db.name} cannot store a text: {error}. Use a database with the encoding UTF8"
             ) from error
+        finally:
+            self._db.replace_changed_session()  # an undo, or the effect of a rename, may have changed it
 
     def _read(self, work: Task[T]) -> T:
         return self._db.reading(lambda connection: work(self._session(connection)))

@@ -30,7 +30,7 @@ from holdfast.stores.postgres.error_mapping import (
 from holdfast.stores.postgres.receipts import SETTLE, Receipt
 from holdfast.stores.postgres.session_state import is_clean, remember_session, reported
 from holdfast.stores.postgres.thread_connections import Link, ThreadConnections
-from holdfast.stores.postgres.transaction_guard import UNGUARDED, Guard, GuardGone
+from holdfast.stores.postgres.transaction_guard import UNGUARDED, Guard, GuardGone, refuse_broken_transaction
 
 Db = WatchedConnection
 T = TypeVar("T")
@@ -112,6 +112,19 @@ class Connections(ThreadConnections):
                 raise
 
     @contextmanager
+    def of_user_code(self, what: str, begin: str = "") -> Iterator[Db]:
+        """Run one transaction for user code that messages call `what`. It leaves nothing behind in its session."""
+        self.again(lambda: self._ask(self._idle(), remember_session))
+        try:
+            with self.transaction(begin) as db:
+                with db.effects_running():
+                    yield db
+                if db.refused or db.went_idle or db.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                    refuse_broken_transaction(db, self.name, what)
+        finally:
+            self.replace_changed_session()
+
+    @contextmanager
     def effects_running(self, db: Db) -> Iterator[None]:
         """Guard a transaction while its effects run, and refuse calls of any store on the same database in them."""
         _EFFECTS.databases += (self.database,)
@@ -122,10 +135,13 @@ class Connections(ThreadConnections):
             _EFFECTS.databases = _EFFECTS.databases[:-1]
 
     def replace_changed_session(self) -> None:
-        """Close the connection of this thread if effects left something behind in its session."""
+        """Close the connection of this thread if user code left something behind in its session."""
         link: Link | None = getattr(self._local, "link", None)  # None: the store was closed meanwhile
-        if link is not None and not link.db.closed and (link.db.suspicious or reported(link.db) != link.db.reported):
-            self._close_changed_session()
+        if link is None or link.db.closed or not link.db.reported:
+            return
+        is_changed = link.db.suspicious or reported(link.db) != link.db.reported
+        if is_changed and not self._is_clean(link.db):
+            link.db.close()
 
     def _close_changed_session(self) -> bool:
         """Close the connection of this thread if effects have changed its session. Return True if they have."""

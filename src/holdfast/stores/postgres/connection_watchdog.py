@@ -26,7 +26,7 @@ from psycopg.sql import Composable
 from holdfast.core.errors import TransactionEnded
 from holdfast.core.moves import ends_transaction
 from holdfast.core.text_limits import shorten
-from holdfast.stores.postgres.session_state import SessionState, is_suspicious
+from holdfast.stores.postgres.session_state import SessionState, is_suspicious, reported
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class WatchedConnection(Connection[tuple[Any, ...]]):
     """A statement that each transaction begins with: behind a pooler, settings end with their transaction."""
     session_state: SessionState | None = None
     reported: tuple[str | None, ...] = ()
-    """What the session was before the first effect, and what the server reported about it."""
+    """What the session was before the first user code, and what the server reported about it."""
 
     @classmethod
     def connected(cls, options: dict[str, Any]) -> WatchedConnection:
@@ -102,6 +102,7 @@ class WatchedConnection(Connection[tuple[Any, ...]]):
     def effects_running(self) -> Iterator[None]:
         """Refuse to end the transaction or the connection while effects run."""
         self.runs_effects, self.refused, self.went_idle = True, "", False
+        self.reported = self.reported or reported(self)
         try:
             yield
         finally:

@@ -6,7 +6,8 @@ The next effect would run with it, and so would our own statements. Nothing of i
   also reported by the server. Only after such a statement the session is compared with what it was.
 - If the session differs at the end of a group with several effects, the group is rolled back and each effect runs in a
   transaction of its own. So no effect runs with what another one has set.
-- If it still differs after the commit, the connection is replaced.
+- If it still differs after the commit, the connection is replaced. So it is after other user code that gets a
+  transaction: an undo, the effect of a rename, `with store.transaction()` and `with store.reading()`.
 
 Behind a pooler the session belongs to others too. There, effects may only use what ends with the transaction, such as
 `set local`.
@@ -92,7 +93,7 @@ def remember_session(db: WatchedConnection) -> None:
             ((inside,),) = db.execute(INSIDE).fetchall()
             db.execute("rollback")
         db.session_state = SessionState(inside, outside)
-        db.reported = reported(db)
+        db.reported = db.reported or reported(db)
 
 
 def reported(db: WatchedConnection) -> tuple[str | None, ...]:

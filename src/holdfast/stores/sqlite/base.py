@@ -11,6 +11,7 @@ from sqlite3 import Connection
 from typing import Any, TypeVar
 
 from holdfast.core.stream_transactions import counted_by_stream
+from holdfast.stores.group_commit import IN_READING, IN_TRANSACTION
 from holdfast.stores.protocol import Clock
 from holdfast.stores.sql.base import Base, Task
 from holdfast.stores.sql.dialect import Dialect
@@ -38,12 +39,20 @@ class SqliteBase(Base):
 
     @contextmanager
     def transaction(self) -> Iterator[Tx]:
-        with counted_by_stream(), self._db.writing() as connection:
+        with (
+            counted_by_stream(),
+            self._db.writing() as connection,
+            connection.guard.guarding(connection, IN_TRANSACTION),
+        ):
             yield self._tx(self._session(connection))
 
     @contextmanager
     def reading(self) -> Iterator[Tx]:
-        with counted_by_stream(), self._db.reading_one_moment() as connection:
+        with (
+            counted_by_stream(),
+            self._db.reading_one_moment() as connection,
+            connection.guard.guarding(connection, IN_READING),
+        ):
             yield self._tx(self._session(connection))
 
     def disconnect(self) -> None:

@@ -136,6 +136,8 @@ class Connections:
                 with suppress(sqlite3.Error):
                     connection.execute(ROLLBACK)
                 raise
+            finally:
+                connection.reset_isolation()
 
     @property
     def running_effect(self) -> RunningEffect:
@@ -163,6 +165,7 @@ class Connections:
                 with suppress(sqlite3.Error):
                     connection.execute(ROLLBACK)
                 connection.execute("pragma query_only = off")
+                connection.reset_isolation()
 
     def disconnect(self) -> None:
         """Close every connection of this process. The next use opens a new one."""

@@ -380,11 +380,26 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "set_authorizer": lambda connection: connection.set_authorizer(None),
     "set_progress_handler": lambda connection: connection.set_progress_handler(lambda: 1, 1),
     "setlimit": lambda connection: connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, 30),
+    "set_trace_callback": lambda connection: connection.set_trace_callback(print),
+    "create_function": lambda connection: connection.create_function("JSON_EXTRACT", 2, lambda *_: "spoiled"),
+    "create_aggregate": lambda connection: connection.create_aggregate("max", 1, _Spoiled),
+    "create_window_function": lambda connection: connection.create_window_function("count", 0, _Spoiled),
+    "create_collation": lambda connection: connection.create_collation("nocase", lambda *_: 0),
 }
 """Methods of a connection of SQLite that change it for everybody."""
 
 
-def _leaves(left: str) -> Effect:
+class _Spoiled:
+    """An aggregate that returns nothing."""
+
+    def step(self, *_values: Any) -> None: ...
+
+    def finalize(self) -> None: ...
+
+
+def leaves(left: str) -> Effect:
+    """Return an effect that leaves something behind, by its name in LEFT_BEHIND."""
+
     def effect(tx: Tx) -> None:
         for statement in LEFT_BEHIND[left][tx.dialect]:
             tx.execute(statement)
@@ -406,7 +421,7 @@ class EffectSessionConformance(Conformance):
         self, harness: StoreHarness, notes: Notes, left: str
     ) -> None:
         harness.submit(*"abcdef")
-        effects = [writes("a"), _leaves(left), writes("c"), _leaves(left), writes("e"), writes("f")]
+        effects = [writes("a"), leaves(left), writes("c"), leaves(left), writes("e"), writes("f")]
         claims = harness.claim()
         moves = [harness.forward(claim, effect=effect) for claim, effect in zip(claims, effects, strict=True)]
         answers = harness.commit(*moves)
