@@ -270,7 +270,7 @@ def test_a_session_outside_of_effects_joins_the_transaction_of_the_store(store: 
     with pytest.raises(RuntimeError), store.transaction() as tx:
         commits_and_fails(tx, "a")
     assert names(store) == []
-    with pytest.raises(holdfast.BodyError, match="rolled back|ROLLBACK"), store.transaction() as tx:
+    with pytest.raises(holdfast.BodyError, match=r"rolled back|ROLLBACK"), store.transaction() as tx:
         rolls_back(tx, "a")
     assert names(store) == []
     with store.transaction() as tx:
