@@ -16,7 +16,7 @@ from holdfast.core.retry import LONGEST
 from holdfast.engine.executor_requests import RunValue
 from holdfast.engine.processes import ProcessPool
 from holdfast.engine.processes.call_codec import decode_result
-from holdfast.engine.processes.messages import LENGTH, ChannelClosed, InvalidMessage, MessageChannel, ValueResult
+from holdfast.engine.processes.messages import HEADER, MARK, ChannelClosed, InvalidMessage, MessageChannel, ValueResult
 from holdfast.engine.processes.remote_errors import RemoteError, decode_error
 from tests.engine.processes.test_pool import body_caller
 
@@ -32,7 +32,7 @@ def received(sent: bytes) -> object:
 def test_a_length_beyond_all_memory_is_not_allocated() -> None:
     for length in (1 << 40, (1 << 64) - 1):
         with pytest.raises(ChannelClosed):
-            received(LENGTH.pack(length) + b"a little")
+            received(HEADER.pack(MARK, length) + b"a little")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,16 @@ def test_a_length_beyond_all_memory_is_not_allocated() -> None:
 )
 def test_bytes_that_are_no_message_are_refused(frame: bytes) -> None:
     with pytest.raises(InvalidMessage, match="not a message"):
-        received(LENGTH.pack(len(frame)) + frame)
+        received(HEADER.pack(MARK, len(frame)) + frame)
+
+
+@pytest.mark.parametrize("noise", [b"Warning: deprecated\n", b"\xff" * 64, bytes(64), MARK[:3] + b"!" + bytes(8)])
+def test_bytes_without_the_mark_are_refused_at_once(noise: bytes) -> None:
+    here, there = socketpair()
+    with here, there:
+        there.sendall(noise)  # and it stays open: a length in it would never arrive
+        with pytest.raises(InvalidMessage, match="wrote into its connection"):
+            MessageChannel(here).receive()
 
 
 def test_a_large_message_arrives_whole() -> None:
@@ -93,7 +102,7 @@ def test_a_child_that_babbles_has_crashed_and_the_next_document_gets_another(pip
     def babble(doc: holdfast.Document) -> str:
         for file in Path("/proc/self/fd").iterdir():
             if file.is_socket():
-                os.write(int(file.name), LENGTH.pack(3) + b"???")
+                os.write(int(file.name), HEADER.pack(MARK, 3) + b"???")
         return "never heard"
 
     @pipeline.step(runs_in="process")

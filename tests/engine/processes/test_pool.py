@@ -6,11 +6,13 @@ import asyncio
 import ctypes
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -563,6 +565,60 @@ def test_what_a_body_prints_is_seen(
 
     raised().run(body_caller(pipeline), RunValue("talk"))
     assert capfd.readouterr() == ("out of the child\n", "aside\n")
+
+
+def test_what_programs_of_a_body_print_is_seen_and_the_result_arrives(
+    pipeline: holdfast.Pipeline, raised: Callable[[], ProcessPool], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    noise = bytes(range(256)) * 400
+
+    @pipeline.step(runs_in="process")
+    def talk(doc: Doc) -> str:
+        script = "import sys; noise = bytes(range(256)) * 400; sys.stdout.buffer.write(noise); sys.stderr.write('x')"
+        subprocess.run([sys.executable, "-c", script], check=True, close_fds=False)
+        return "result"
+
+    (item,) = raised().run(body_caller(pipeline), RunValue("talk")).items
+    assert item.value == '"result"'
+    assert capfdbinary.readouterr() == (noise, b"x")
+
+
+def _write_to_all_sockets(noise: bytes) -> None:
+    for descriptor in range(3, 256):
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                os.write(descriptor, noise)
+
+
+NOISE = {
+    "zeros": bytes(64),
+    "a question": b"\0" * 7 + b"\x09" + b"\x92\xa6extent\xa0",
+    "a text": b"Warning: deprecated, see https://example.org\n" * 10,
+    "a very long frame": b"\x7f" + b"\xff" * 63,
+    "a short frame": b"\0" * 7 + b"\1" + b"\xc1" * 20,
+}
+"""What programs may write into pipes that they inherit, seen as frames of messages."""
+
+
+@pytest.mark.parametrize("by", ["the body", "a child of the body"])
+@pytest.mark.parametrize("kind", NOISE)
+def test_noise_in_the_pipes_of_a_child_concerns_its_document_only(
+    pipeline: holdfast.Pipeline, harness: PipelineHarness, kind: str, by: str
+) -> None:
+    @pipeline.step(runs_in="process", retry=SOON)
+    def parse(doc: Doc) -> str:
+        if doc.key == "noisy" and (by == "the body" or not os.fork()):
+            _write_to_all_sockets(NOISE[kind])
+            if by != "the body":
+                os._exit(0)
+        return doc.key
+
+    keys = [f"d{n}" for n in range(12)]
+    harness.submit(*keys[:6], "noisy", *keys[6:])
+    harness.drain()
+    ends = {one.key: one.state for one in harness.store.documents(pipeline.name, limit=100)}
+    assert ends.pop("noisy") in ("dead", "done")
+    assert ends == dict.fromkeys(keys, "done")
 
 
 def test_a_body_that_forks_and_forgets_answers_once(

@@ -12,6 +12,8 @@ import holdfast
 from holdfast.core.model import Failure
 from holdfast.engine.processes.call_codec import decode_result
 from holdfast.engine.processes.messages import (
+    HEADER,
+    MARK,
     ChannelClosed,
     ErrorResult,
     MessageChannel,
@@ -34,11 +36,11 @@ _MESSAGES = [
 
 def _framed(message: object) -> bytes:
     frame = msgspec.msgpack.encode(message)
-    return len(frame).to_bytes(8) + frame
+    return HEADER.pack(MARK, len(frame)) + frame
 
 
 @takes_bytes(
-    [*map(_framed, _MESSAGES), b"\xff" * 16, b"\x00" * 8, (1 << 40).to_bytes(8)],
+    [*map(_framed, _MESSAGES), b"\xff" * 16, b"\x00" * 8, HEADER.pack(MARK, 1 << 40)],
     "Bytes on the channel are a message, or the channel is closed; memory is allocated only for data that arrived.",
     refusals=[ChannelClosed],
 )

@@ -1,4 +1,8 @@
-"""The messages between a worker and a child, as frames of msgpack with their length in front."""
+"""The messages between a worker and a child, as frames of msgpack with a mark and their length in front.
+
+A program of a body may inherit the connection and write into it. Its bytes do not begin with the mark, so they are
+noticed at once. Without a mark they could announce a length that never arrives.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,9 @@ from msgspec import Struct
 
 from holdfast.engine.processes.remote_errors import RemoteError
 
-LENGTH = Layout("!Q")
+HEADER = Layout("!4sQ")
+MARK = b"\xfbhf\xfa"
+"""Each frame begins with it. It is in no text."""
 FIRST_ALLOCATION = 1 << 20
 """Maximum bytes to allocate for a frame before any of it has arrived. A hijacked child may announce any length."""
 MAX_COPIED = 64 * 1024
@@ -160,20 +166,24 @@ class MessageChannel:
     def send(self, message: Message) -> None:
         """Send one message."""
         frame = _encode(message)
-        length = LENGTH.pack(len(frame))
+        header = HEADER.pack(MARK, len(frame))
         try:
             with self._sending:
                 if len(frame) <= MAX_COPIED:
-                    self._connection.sendall(length + frame)
+                    self._connection.sendall(header + frame)
                 else:
-                    self._connection.sendall(length)
+                    self._connection.sendall(header)
                     self._connection.sendall(frame)
         except OSError as error:
             raise ChannelClosed from error
 
     def receive(self) -> Message:
         """Wait for one message."""
-        (length,) = LENGTH.unpack(self._receive(LENGTH.size))
+        mark, length = HEADER.unpack(self._receive(HEADER.size))
+        if mark != MARK:
+            raise InvalidMessage(
+                "it sent bytes that are not a message: a program of the body wrote into its connection"
+            )
         frame = self._receive(length)
         try:
             return _decode(frame)
