@@ -119,6 +119,14 @@ RECEIPTS = "tests/stores/postgres/test_receipts.py"
 GUARD = "tests/stores/postgres/test_transaction_guard.py"
 SESSIONS = "tests/stores/postgres/test_session_state.py"
 CONFORMANCE = "tests/stores/test_conformance.py"
+MOVE_RULES = "MoveRulesConformance"
+POOL = "tests/engine/processes/test_pool.py"
+DAMAGED_ITEMS = (
+    "tests/scenarios/test_damaged_items.py"
+    "::test_a_damaged_document_is_parked_when_it_is_taken_up_and_the_suggested_rewind_repairs_it"
+)
+SPLITTING = "__import__('sys').modules['holdfast.stores.group_commit'].commit_in_groups"
+"""Commits moves whether the plan allows them or not."""
 CIRCUITS = "tests/engine/test_step_circuits.py"
 PROBES = "ProbeConformance"
 EVIDENCE = "WorksForOthersConformance"
@@ -1169,6 +1177,138 @@ MUTANTS: tuple[Mutant, ...] = (
         'f"{name}\\x1f"',
         test="tests/core/test_document.py::test_no_two_places_share_a_key_whatever_their_names_contain",
     ),
+    # the store as the last guard, and damaged checkpoints
+    _one(
+        "a store takes a move over a step",
+        "stores.memory.work:Work.commit",
+        "commit_allowed(plan, moves,",
+        f"{SPLITTING}(moves,",
+        test=f"{MOVE_RULES}.test_a_move_over_a_step_is_refused",
+    ),
+    _one(
+        "in SQL: a store takes a move back to an earlier step",
+        "stores.sqlite.commit:Commit.commit",
+        "commit_allowed(plan, moves,",
+        f"{SPLITTING}(moves,",
+        "sqlite",
+        test=f"{MOVE_RULES}.test_a_move_back_to_an_earlier_step_is_refused",
+    ),
+    _one(
+        "in SQL: a claim in the same transaction lets any move pass",
+        "stores.sqlite.commit:Commit.exchange",
+        "if refused_moves(plan, moves):",
+        "if False:",
+        "sqlite",
+        test=f"{MOVE_RULES}.test_documents_are_claimed_beside_a_refused_move",
+    ),
+    Mutant(
+        "in PostgreSQL: a store takes a move over a step",
+        (Change("stores.postgres.commit:Commit.commit", "commit_allowed(plan, once,", f"{SPLITTING}(once,"),),
+        "postgres",
+        f"{CONFORMANCE}::TestPostgres::test_a_move_over_a_step_is_refused",
+    ),
+    _one(
+        "a cursor that is a number may go back",
+        "core.move_rules:_is_further",
+        "return before < after",
+        "return before != after",
+        test=f"{MOVE_RULES}.test_a_cursor_that_is_a_number_goes_forward",
+    ),
+    _one(
+        "a cursor over items may cover less than before",
+        "core.move_rules:_covers_more",
+        "not later.covers(earlier)",
+        "False",
+        test=f"{CONFORMANCE}::TestMemory::test_a_cursor_over_items_never_covers_less[5-token]",
+    ),
+    _one(
+        "the cursor of a stream is not compared with its items",
+        "engine.executor:Executor._check_kept",
+        "stream_damage(",
+        "(lambda *_: None)(",
+        test=f"{DAMAGED_ITEMS}[memory-a count set forward]",
+    ),
+    _one(
+        "the items of finished steps are not counted",
+        "engine.executor:Executor._check_kept",
+        "count_damage(",
+        "(lambda *_: None)(",
+        test=f"{DAMAGED_ITEMS}[memory-an item of an earlier step deleted]",
+    ),
+    _one(
+        "a document may be at a step before which one has not ended",
+        "engine.executor:Executor._check_kept",
+        " or order_damage(self.claim, shape)",
+        "",
+        test=f"{DAMAGED_ITEMS}[memory-the step set ahead of a stream in the middle]",
+    ),
+    _one(
+        "a large value is not compared with its hash",
+        "stores.sql.row_codec:_data",
+        "blob_hash(kept) != address",
+        "False",
+        "sqlite",
+        test="tests/scenarios/test_damaged_values.py"
+        "::test_a_damaged_value_is_named_and_the_suggested_rewind_repairs_it[sqlite-changed]",
+    ),
+    # limits of waiting, and kills from outside
+    _one(
+        "a document that is put off again is asked at once",
+        "engine.failure_policy:_put_off",
+        "max(after, SHORTEST)",
+        "after",
+        test="tests/engine/test_failure_policy.py::test_only_the_first_wait_may_be_very_short",
+    ),
+    _one(
+        "a document may be put off for ever",
+        "core.retry:Retry.puts_off",
+        "deferred_for <= self.deferred_for",
+        "True",
+        test="tests/engine/test_failure_policy.py::test_a_document_is_put_off_for_a_week_at_most[1-age2-paused]",
+    ),
+    _one(
+        "a deferral is not counted",
+        "stores.memory.work:Work._release",
+        'row.deferrals + (release.costs == "deferral")',
+        "row.deferrals",
+        test="ReleaseConformance.test_losses_deferrals_and_interruptions_are_counted_until_the_document_moves",
+    ),
+    _one(
+        "in SQL: an interruption is not counted",
+        "sql:release",
+        "interruptions = d.interruptions + e.interrupted",
+        "interruptions = d.interruptions",
+        "sqlite",
+        test="ReleaseConformance.test_losses_deferrals_and_interruptions_are_counted_until_the_document_moves",
+    ),
+    _one(
+        "a body that is interrupted is only released",
+        "engine.scheduler:Scheduler._interrupt",
+        "if not begun or",
+        "if True or not begun or",
+        test="tests/engine/test_interruptions.py::test_at_the_limit_the_document_is_parked_for_a_person_who_can_let_it_go_on",
+    ),
+    _one(
+        "deferrals that repeat fill the journal",
+        "stores.memory.base:Base._write_journal",
+        "repeated_line(lines, line)",
+        "None",
+        test="DeferralConformance.test_a_deferral_that_repeats_is_one_line_that_counts",
+    ),
+    _one(
+        "a child that was killed from outside has crashed",
+        "engine.processes.pool:ProcessPool._end_of",
+        "-exit_code in OWN_SIGNALS",
+        "True",
+        test=f"{POOL}::test_a_child_that_was_killed_from_outside_is_lost_and_did_not_crash",
+    ),
+    _one(
+        "bytes that a program writes into the pipe of its child count as a message",
+        "engine.processes.messages:MessageChannel.receive",
+        "if mark != MARK:",
+        "if False:",
+        test="tests/engine/processes/test_messages.py::test_bytes_without_the_mark_are_refused_at_once[almost]",
+    ),
     # answers that are lost on the way from PostgreSQL
     Mutant(
         "in PostgreSQL: a lost commit counts as kept unless it was rolled back",
@@ -1221,6 +1361,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "not self._is_clean(link.db)",
                 "False",
             ),
+            Change("stores.postgres.connection:Connections._close_changed_session", "self._is_clean(link.db)", "True"),
         ),
         "postgres",
         f"{SESSIONS}::{LEFT_BEHIND}[a search path]",
@@ -1236,8 +1377,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Change(
                 "stores.postgres.connection:Connections.replace_changed_session",
-                " or reported(link.db)",
-                " and reported(link.db)",
+                "link.db.suspicious or reported(link.db) != link.db.reported",
+                "False",
             ),
             Change("stores.postgres.connection:Connections.again", "if self._close_changed_session():", "if False:"),
         ),

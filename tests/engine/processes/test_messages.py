@@ -50,7 +50,10 @@ def test_bytes_that_are_no_message_are_refused(frame: bytes) -> None:
         received(HEADER.pack(MARK, len(frame)) + frame)
 
 
-@pytest.mark.parametrize("noise", [b"Warning: deprecated\n", b"\xff" * 64, bytes(64), MARK[:3] + b"!" + bytes(8)])
+NOISE = {"a text": b"Warning: deprecated\n", "ones": b"\xff" * 64, "zeros": bytes(64), "almost": MARK[:3] + bytes(9)}
+
+
+@pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
 def test_bytes_without_the_mark_are_refused_at_once(noise: bytes) -> None:
     here, there = socketpair()
     with here, there:
