@@ -1219,7 +1219,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "core.move_rules:_covers_more",
         "not later.covers(earlier)",
         "False",
-        test=f"{CONFORMANCE}::TestMemory::test_a_cursor_over_items_never_covers_less[5-{{'next': 4, 'done': [[6, 8]]}}]",
+        test=f"{CONFORMANCE}::TestMemory"
+        "::test_a_cursor_over_items_never_covers_less[5-{'next': 4, 'done': [[6, 8]]}]",
     ),
     _one(
         "the cursor of a stream is not compared with its items",
