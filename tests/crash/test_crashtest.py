@@ -353,3 +353,16 @@ def test_a_stream_that_ends_with_a_cursor_that_is_none_passes(body):
         tx.execute("create table record (document_id integer, record text)")
 
     assert crash_everywhere(pipeline, ONE, prepare=prepare).kills > 0
+
+
+@pytest.mark.parametrize("change", ["driver", "schema"])
+def test_a_database_may_be_named_as_any_command_names_it(postgres_url: str, tmp_path: Path, change: str) -> None:
+    scheme, _, rest = postgres_url.partition("://")
+    mark = "&" if "?" in rest else "?"
+    url = f"{scheme}+psycopg://{rest}" if change == "driver" else f"{postgres_url}{mark}schema=jobs"
+
+    def one(doc):
+        return 1
+
+    report = crash_everywhere(pipeline_of(one), ONE, store=url)
+    assert report.kills > 0

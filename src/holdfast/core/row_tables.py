@@ -41,7 +41,7 @@ class RowTable(Struct, frozen=True):
             return
         _refuse_bad_rows(self.table, rows)
         columns = tuple(rows[0])
-        sql = _insert(tx.dialect, self.table, columns)
+        sql = _insert(self.table, columns)
         values = [(doc.id, *(row[column] for column in columns)) for row in rows]
         try:
             if len(values) == 1:  # on PostgreSQL two thirds of the time that executemany takes
@@ -57,7 +57,7 @@ class RowTable(Struct, frozen=True):
 
     def delete(self, tx: Tx, doc: Document) -> None:
         """Delete all rows of a document."""
-        tx.execute(_delete(tx.dialect, self.table), (doc.id,))
+        tx.execute(_delete(self.table), (doc.id,))
 
 
 def refuse_bad_table(step: str, table: object) -> None:
@@ -92,26 +92,21 @@ def _refuse_bad_rows(table: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 @lru_cache(1024)
-def _insert(dialect: str, table: str, columns: tuple[str, ...]) -> str:
-    names = ", ".join(_quoted(dialect, column) for column in (DOCUMENT_ID, *columns))
-    marks = ", ".join([_mark(dialect)] * (1 + len(columns)))
-    return f"insert into {_quoted_table(dialect, table)} ({names}) values ({marks})"  # noqa: S608 - names are quoted
+def _insert(table: str, columns: tuple[str, ...]) -> str:
+    names = ", ".join(_quoted(column) for column in (DOCUMENT_ID, *columns))
+    marks = ", ".join("?" * (1 + len(columns)))
+    return f"insert into {_quoted_table(table)} ({names}) values ({marks})"  # noqa: S608 - names are quoted
 
 
 @lru_cache(1024)
-def _delete(dialect: str, table: str) -> str:
-    column = _quoted(dialect, DOCUMENT_ID)
-    return f"delete from {_quoted_table(dialect, table)} where {column} = {_mark(dialect)}"  # noqa: S608 - as above
+def _delete(table: str) -> str:
+    column = _quoted(DOCUMENT_ID)
+    return f"delete from {_quoted_table(table)} where {column} = ?"  # noqa: S608 - as above
 
 
-def _mark(dialect: str) -> str:
-    return "?" if dialect == "sqlite" else "%s"
+def _quoted_table(table: str) -> str:
+    return ".".join(_quoted(part) for part in table.split("."))
 
 
-def _quoted_table(dialect: str, table: str) -> str:
-    return ".".join(_quoted(dialect, part) for part in table.split("."))
-
-
-def _quoted(dialect: str, name: str) -> str:
-    quoted = '"' + name.replace('"', '""') + '"'
-    return quoted if dialect == "sqlite" else quoted.replace("%", "%%")  # psycopg looks for % in the whole statement
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

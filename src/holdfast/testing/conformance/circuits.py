@@ -360,6 +360,30 @@ class ProbeConformance(Conformance):
         assert probe(harness) is None
         assert probe(harness, which="suspect") is not None
 
+    def test_one_document_is_tried_by_its_id_if_it_is_due(self, harness: StoreHarness) -> None:
+        harness.submit("a", "b", "c")
+        open_(harness, wait=NOTHING)
+        claim = probe(harness, which=harness.document("b").id)
+        assert claim is not None
+        assert claim.key == "b"
+        assert harness.document("b").holder == "ann"
+
+    def test_a_document_that_is_not_due_is_not_tried_by_its_id(self, harness: StoreHarness) -> None:
+        claim = harness.submit_and_claim("a")
+        harness.release(claim, delay=SECOND * 60)
+        harness.submit("b")
+        open_(harness, wait=NOTHING)
+        assert probe(harness, which=claim.document_id) is None
+
+    def test_a_document_of_another_step_or_batch_is_not_tried_by_its_id(self, harness: StoreHarness) -> None:
+        harness.submit("a")
+        open_(harness, wait=NOTHING)
+        number = harness.document("a").id
+        assert probe(harness, which=number, batch="april") is None
+        open_(harness, step="chunk", wait=NOTHING)
+        assert probe(harness, step="chunk", which=number) is None
+        assert probe(harness, which=number, batch="march") is not None
+
     def test_a_worker_that_was_taken_for_dead_tries_none(self, harness: StoreHarness) -> None:
         harness.submit("a")
         open_(harness, wait=NOTHING)

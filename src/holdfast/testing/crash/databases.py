@@ -24,7 +24,7 @@ class Databases(Protocol):
 @contextmanager
 def databases(store: str, folder: Path, *, prepare: Callable[[str], None]) -> Iterator[Databases]:
     """Yield databases of a kind: `sqlite`, or the URL of a PostgreSQL database."""
-    scheme = store.partition(":")[0]
+    scheme = store.partition(":")[0].partition("+")[0]  # `postgresql+psycopg` names the driver, as in SQLAlchemy
     if scheme == "sqlite":
         yield SqliteFiles(folder, prepare)
     elif scheme in ("postgresql", "postgres"):

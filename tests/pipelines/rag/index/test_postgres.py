@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -16,7 +16,9 @@ import psycopg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import holdfast
 from holdfast.core.errors import StoreError
+from holdfast.pipelines.rag import Library
 from holdfast.pipelines.rag.index import EmbeddingModel, Where
 from holdfast.pipelines.rag.index.postgres import NoPgvector, PostgresIndex
 from holdfast.pipelines.rag.index.postgres.globs import glob_to_regex
@@ -34,6 +36,22 @@ def harness(postgres_url: str, tmp_path: Path) -> Iterator[IndexHarness]:
 
 def test_the_url_of_the_store_selects_the_index(harness: IndexHarness) -> None:
     assert isinstance(database_index(harness.store), PostgresIndex)
+
+
+def test_documents_are_found_in_a_store_with_a_schema_of_its_own(
+    postgres_url: str, tmp_path: Path, opened: Callable[..., Library]
+) -> None:
+    (tmp_path / "heron.txt").write_text("A heron stands in the shallow water.")
+    (tmp_path / "tide.txt").write_text("The tide turns at noon.")
+    mark = "&" if "?" in postgres_url else "?"
+    with holdfast.open(f"{postgres_url}{mark}schema=jobs") as store, holdfast.open(postgres_url) as beside:
+        library = opened(store)
+        assert library.ingest(str(tmp_path)).done == 2
+        assert library.search("heron")[0].key.endswith("heron.txt")
+        assert beside.pipelines() == []
+    with psycopg.connect(postgres_url) as db:
+        rows = db.execute("select schemaname from pg_tables where tablename = 'hf_document' order by 1").fetchall()
+    assert rows == [("jobs",), ("public",)]
 
 
 def test_vectors_of_another_type_are_refused_instead_of_misread(harness: IndexHarness, postgres_url: str) -> None:
