@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.codec import ANYTHING, Codec, checked_json, decode_json, encode_json, read_scalar
@@ -46,6 +46,7 @@ class Row(TypedDict):
     id: int
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine takes its time
 @given(JSON)
 def test_json_comes_back_equal(value: Any) -> None:
     kept = ANYTHING.encode(value)
