@@ -59,6 +59,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """A new store of each kind."""
+    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path}/any.db"}
+    store = open_store(urls.get(request.param, lambda: request.getfixturevalue("postgres_url"))())
+    yield store
+    store.close()
+
+
 @pytest.fixture
 def pipeline() -> holdfast.Pipeline:
     """A pipeline without steps."""

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast.core.row_tables import RowTable
-from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 
 ODD = 'odd "name" of 100 %'
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path}/rows.db"}
-    store = open_store(urls.get(request.param, lambda: request.getfixturevalue("postgres_url"))())
-    yield store
-    store.close()
+@pytest.fixture
+def store(any_store: Store) -> Store:
+    return any_store
 
 
 def document(number: int = 7) -> holdfast.Document:

@@ -5,26 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 import holdfast
 from holdfast.core.reasons import CIRCUIT_OPEN
 from holdfast.engine.api import submit
-from holdfast.stores import open_store
 from tests.support.pipeline_harness import SOON, PipelineHarness
 
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Store]:
-    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path}/named.db"}
-    store = open_store(urls.get(request.param, lambda: request.getfixturevalue("postgres_url"))())
-    yield store
-    store.close()
+@pytest.fixture
+def store(any_store: holdfast.Store) -> holdfast.Store:
+    return any_store
 
 
 def drain(harness: PipelineHarness, key: str = "a", **how: object) -> holdfast.DocumentResult:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,18 +12,14 @@ import pytest
 import holdfast
 from holdfast.core.reasons import ITEMS_REDRIVEN
 from holdfast.ops.cleanup import Retention, cleanup
-from holdfast.stores import open_store
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Store]:
-    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path}/items.db"}
-    store = open_store(urls.get(request.param, lambda: request.getfixturevalue("postgres_url"))())
-    with store.transaction() as tx:
+@pytest.fixture
+def store(any_store: holdfast.Store) -> holdfast.Store:
+    with any_store.transaction() as tx:
         tx.execute("create table reading (document_id bigint, page integer)")
         tx.execute("create table total (document_id bigint, pages integer)")
-    yield store
-    store.close()
+    return any_store
 
 
 class Papers:

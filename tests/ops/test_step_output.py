@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast.ops.cleanup import Retention, cleanup
-from holdfast.stores import open_store
 
 
 @dataclass
@@ -21,12 +19,9 @@ class Page:
     text: str
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Store]:
-    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path}/output.db"}
-    store = open_store(urls.get(request.param, lambda: request.getfixturevalue("postgres_url"))())
-    yield store
-    store.close()
+@pytest.fixture
+def store(any_store: holdfast.Store) -> holdfast.Store:
+    return any_store
 
 
 class Papers:

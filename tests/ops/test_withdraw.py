@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast
-from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path}/withdraw.db"}
-    store = open_store(urls.get(request.param, lambda: request.getfixturevalue("postgres_url"))())
-    with store.transaction() as tx:
+@pytest.fixture
+def store(any_store: Store) -> Store:
+    with any_store.transaction() as tx:
         tx.execute("create table page (document_id bigint, number integer)")
         tx.execute("create table total (pages integer)")
         tx.execute("insert into total values (0)")
-    yield store
-    store.close()
+    return any_store
 
 
 class Papers:
@@ -109,7 +103,7 @@ def test_a_document_whose_undo_fails_stays_and_the_others_go(store: Store) -> No
     }
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("any_store", ["sqlite", "postgres"], indirect=True)
 def test_a_document_from_before_effects_were_recorded_is_undone_in_all_steps_that_it_passed(store: Store) -> None:
     papers = Papers(store)
     papers.run(a={"pages": 3})

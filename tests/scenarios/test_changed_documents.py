@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,19 +11,15 @@ import pytest
 import holdfast
 from holdfast.core.reasons import REMOVED_ROWS_LEFT, ROWS_LEFT, sentence
 from holdfast.observe.logs import log_events
-from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 from tests.support.pipeline_harness import SOON
 
 ONCE = holdfast.Retry(attempts=1)
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path}/books.db"}
-    store = open_store(urls.get(request.param, lambda: request.getfixturevalue("postgres_url"))())
-    yield store
-    store.close()
+@pytest.fixture
+def store(any_store: Store) -> Store:
+    return any_store
 
 
 def sql(tx: holdfast.Tx, statement: str) -> str:
@@ -357,7 +352,7 @@ def test_an_undo_reads_no_output_and_gets_the_document_as_it_is_now(store: Store
     assert seen == [("a", "b", "total", 0, {"pages": 3}, books.id("a"))]
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("any_store", ["sqlite", "postgres"], indirect=True)
 def test_a_document_from_before_effects_were_recorded_is_undone_too(store: Store) -> None:
     books = Books(store)
     books.run({"a": 4, "b": 4})

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,17 +14,11 @@ from holdfast.stores.protocol import Store
 COUNT = 40
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    urls: dict[str, Callable[[], str]] = {
-        "memory": lambda: "memory://",
-        "sqlite": lambda: f"sqlite:///{tmp_path}/store.db",
-        "postgresql": lambda: str(request.getfixturevalue("postgres_url")),
-    }
-    with holdfast.open(urls[request.param]()) as store:
-        with store.transaction() as tx:
-            tx.execute("create table kept (key text)")
-        yield store
+@pytest.fixture
+def store(any_store: Store) -> Store:
+    with any_store.transaction() as tx:
+        tx.execute("create table kept (key text)")
+    return any_store
 
 
 def _commit(connection: Any, _run: Callable[[str], Any]) -> None:

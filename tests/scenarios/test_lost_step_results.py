@@ -15,7 +15,6 @@ import holdfast
 from holdfast.core.model import Checkpoint, JournalEntry
 from holdfast.core.reasons import WORK_GONE, WORK_GONE_AGAIN, sentence
 from holdfast.engine.failure_policy import place_not_passed
-from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 from tests.support.pipeline_harness import SOON, PipelineHarness
 
@@ -24,12 +23,9 @@ Fail = Callable[[holdfast.Document], object]
 AGAIN = sentence(WORK_GONE_AGAIN, step="index", since="before the document passed notify")
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path}/verify.db"}
-    store = open_store(urls.get(request.param, lambda: request.getfixturevalue("postgres_url"))())
-    yield store
-    store.close()
+@pytest.fixture
+def store(any_store: Store) -> Store:
+    return any_store
 
 
 class Indexing(PipelineHarness):

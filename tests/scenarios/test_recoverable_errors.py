@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,18 +16,8 @@ from holdfast.cli.app import app
 from holdfast.cli.ui.batch_report_html import render_batch_report
 from holdfast.core.model import DocumentStatus
 from holdfast.observe.events import Event, GaveBack
-from holdfast.stores import open_store
 from holdfast.stores.protocol import Store
 from tests.support.pipeline_harness import SOON, PipelineHarness
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store of each kind."""
-    urls = {"memory": lambda: "memory://", "sqlite": lambda: f"sqlite:///{tmp_path}/any.db"}
-    store = open_store(urls.get(request.param, lambda: request.getfixturevalue("postgres_url"))())
-    yield store
-    store.close()
 
 
 def test_an_effect_that_violates_a_constraint_is_not_tried_again(any_store: Store, pipeline: holdfast.Pipeline) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,18 +14,12 @@ from holdfast.stores.protocol import Store
 SHAPES = ["thread", "async", "process"]
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    urls: dict[str, Callable[[], str]] = {
-        "memory": lambda: "memory://",
-        "sqlite": lambda: f"sqlite:///{tmp_path}/store.db",
-        "postgresql": lambda: str(request.getfixturevalue("postgres_url")),
-    }
-    with holdfast.open(urls[request.param]()) as store:
-        with store.transaction() as tx:
-            tx.execute("create table word (word text)")
-            tx.execute("insert into word values ('a'), ('b'), ('c')")
-        yield store
+@pytest.fixture
+def store(any_store: Store) -> Store:
+    with any_store.transaction() as tx:
+        tx.execute("create table word (word text)")
+        tx.execute("insert into word values ('a'), ('b'), ('c')")
+    return any_store
 
 
 def _pipeline(store: Store, block: str, shape: str) -> holdfast.Pipeline:
