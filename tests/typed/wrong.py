@@ -79,5 +79,5 @@ def windows_are_committed_as_they_end(doc: Document, number: int) -> int:
 
 def run() -> None:
     with holdfast.open("memory://") as store:
-        holdfast.drain(papers, store, thread=2)  # wrong: call-arg
+        holdfast.drain(papers, store, thread=2)  # wrong: call-overload
         holdfast.work(papers, store, lease=30)  # wrong: arg-type

@@ -53,7 +53,8 @@ class Intake(Base):
 
     def _declare(self, db: Session, shape: Shape) -> Plan:
         refuse_long_names(shape)
-        pipeline_id = int(db.value("declare_pipeline", name=shape.pipeline))
+        db.run("add_pipeline", name=shape.pipeline)
+        pipeline_id = int(db.value("lock_pipeline", name=shape.pipeline))
         for old, new in shape.renamed.items():
             names = {"pipeline_id": pipeline_id, "old": old, "new": new}
             if db.run("rename_step", **names):

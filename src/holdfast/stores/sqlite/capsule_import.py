@@ -62,7 +62,8 @@ class CapsuleImport(SqliteBase):
     def _declare_capsule(self, db: Session, capsule: Capsule) -> Plan:
         """Declare the pipeline, with all steps that the capsule mentions, also those that its plan lacks."""
         shape = capsule.plan
-        pipeline_id = int(db.value("declare_pipeline", name=shape.pipeline))
+        db.run("add_pipeline", name=shape.pipeline)
+        pipeline_id = int(db.value("lock_pipeline", name=shape.pipeline))
         for name in capsule.steps:
             db.run("declare_step", pipeline_id=pipeline_id, name=name)
         step_ids: dict[str, int] = dict(db.all("steps", pipeline_id=pipeline_id))
