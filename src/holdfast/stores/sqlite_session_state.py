@@ -18,6 +18,8 @@ from holdfast.core.errors import BodyError
 
 C = TypeVar("C")
 
+_execute = sqlite3.Connection.execute
+"""It is called for every statement, and `super()` would take twice the time."""
 BUILT_IN_COLLATIONS = {"binary", "nocase", "rtrim"}
 
 
@@ -68,11 +70,15 @@ class CleanedConnection(sqlite3.Connection):
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         """Run one statement and return its cursor."""
-        return self._noted(super().execute(sql, parameters))
+        cursor = _execute(self, sql, parameters)
+        if self._opened is not None and cursor.description is not None:  # others are not left open
+            self._opened.add(cursor)
+        return cursor
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
         """Run one statement for each of many parameters."""
-        return self._noted(super().executemany(sql, parameters))
+        cursor = super().executemany(sql, parameters)
+        return self._noted(cursor) if cursor.description is not None else cursor
 
     def blobopen(self, *where: Any, **more: Any) -> sqlite3.Blob:
         """Open a value to read or write parts of it."""
