@@ -11,8 +11,9 @@ Cranfield: grades 1 to 4 are relevant, all equally. Most questions have one docu
 ways: left out of the judgements only, so that finding it counts as a mistake; left out of the answers as well, as if it
 were not in the collection; or counted as relevant.
 
-"known passages" measures another kind of question: six words in a row from a document, which is the only right answer.
-About 150 documents are used. The figure is the mean reciprocal rank, with 0 if it is not among the first twenty.
+"known passages" measures another kind of question: six to eight words in a row from a document, which is the only right
+answer. About 150 documents are used. The words are as they are in the text, in quotes, or one of them is left out or is
+another one. The figure is the mean reciprocal rank, with 0 if it is not among the first twenty.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import ast
 import csv
 import math
 import os
+import random
 import re
 import tempfile
 from collections.abc import Mapping
@@ -37,7 +39,7 @@ WAYS = {"words": "words", "meaning": "meaning", "both (the default)": None}
 Relevant = dict[str, set[str]]
 Judgement = tuple[Relevant, Relevant]
 """The relevant documents of each question, and the documents that do not count."""
-PASSAGES, WORDS = 150, 6
+PASSAGES, WORDS = 150, (6, 7, 8)
 """Number of known passages that are searched, and words in each."""
 ANSWERS = 20
 """Number of answers that are read, so that ten are left without those that do not count."""
@@ -71,20 +73,32 @@ def measure(
         for way, by in WAYS.items():
             ranked = {number: _ranked(library, text, by) for number, text in questions.items()}
             scores = [f"{reading} {_mean(ranked, *judgement):.4f}" for reading, judgement in judged.items()]
-            scores.append(f"known passages {_known_passages_rank(library, documents, by):.4f}")
             print(f"  {way:<20} nDCG@10: {'; '.join(scores)}", flush=True)
+            ranks = [f"{kind} {_mrr(library, asked, by):.4f}" for kind, asked in _passages(documents).items()]
+            print(f"  {'':<20} MRR of known passages: {'; '.join(ranks)}", flush=True)
 
 
-def _known_passages_rank(library: rag.Library, documents: Mapping[str, str], by: str | None) -> float:
-    answers = {key: _ranked(library, passage, by) for key, passage in _passages(documents).items()}
+def _mrr(library: rag.Library, questions: Mapping[str, str], by: str | None) -> float:
+    """Return the mean reciprocal rank of documents, each by its own question."""
+    answers = {key: _ranked(library, question, by) for key, question in questions.items()}
     return sum(1 / (found.index(key) + 1) for key, found in answers.items() if key in found) / len(answers)
 
 
-def _passages(documents: Mapping[str, str]) -> dict[str, str]:
-    """Return one known passage of each selected document."""
-    long = {key: words for key, text in documents.items() if len(words := re.findall(r"\w+", text)) > 10 * WORDS}
-    selected = [*long.items()][:: max(len(long) // PASSAGES, 1)]
-    return {key: " ".join(words[len(words) // 2 :][:WORDS]) for key, words in selected}
+def _passages(documents: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return one known passage of each selected document, in several forms."""
+    chance = random.Random(18)
+    long = {key: words for key, text in documents.items() if len(words := re.findall(r"\S*\w\S*", text)) > 60}
+    vocabulary = sorted({word for words in long.values() for word in words})
+    forms: dict[str, dict[str, str]] = {"exact": {}, "in quotes": {}, "one left out": {}, "one changed": {}}
+    for key, words in [*long.items()][:: max(len(long) // PASSAGES, 1)]:
+        length = chance.choice(WORDS)
+        start, place = chance.randrange(len(words) - length), chance.randrange(1, length - 1)
+        run = words[start : start + length]
+        forms["exact"][key] = " ".join(run)
+        forms["in quotes"][key] = f'"{" ".join(run)}"'
+        forms["one left out"][key] = " ".join(run[:place] + run[place + 1 :])
+        forms["one changed"][key] = " ".join([*run[:place], chance.choice(vocabulary), *run[place + 1 :]])
+    return forms
 
 
 def _ranked(library: rag.Library, question: str, by: str | None) -> list[str]:

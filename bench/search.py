@@ -38,6 +38,7 @@ DATA = Path(os.environ.get("HOLDFAST_DATA", Path(__file__).resolve().parents[2] 
 PARTS = {
     "embedding": "embed_query",
     "words": "search_words",
+    "runs": "search_runs",
     "meaning": "search_vectors",
     "feedback": "vectors",
     "fetching": "chunks",

@@ -11,7 +11,8 @@ import numpy as np
 from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.collections.settings import Collection, create_collection
 from holdfast.pipelines.rag.embed.hashing import HashEmbedder
-from holdfast.pipelines.rag.index import DocumentName, EmbeddingModel, Index, IndexEntry, Where
+from holdfast.pipelines.rag.index import DocumentName, EmbeddingModel, Index, IndexEntry, Where, storable_text
+from holdfast.pipelines.rag.index.question import parse_question
 from holdfast.pipelines.rag.values import Chunk, DocumentInfo
 from holdfast.stores.protocol import Store
 
@@ -114,7 +115,16 @@ class IndexHarness:
 
     def word_hits(self, question: str, where: Where = ALL, *, limit: int = 100) -> list[str]:
         """Return the texts that a keyword search finds, best first."""
-        return self._texts(self.index, [hit.chunk for hit in self.index.search_words(question, where, limit=limit)])
+        question = storable_text(question)
+        return self._texts(
+            self.index, [hit.chunk for hit in self.index.search_words(parse_question(question), where, limit=limit)]
+        )
+
+    def run_hits(self, question: str, where: Where = ALL) -> dict[str, float]:
+        """Return the texts that have runs of a question, with the share of its words that are in them."""
+        hits = self.index.search_runs(parse_question(question), where, limit=100)
+        texts = self._texts(self.index, [hit.chunk for hit in hits])
+        return {text: hit.score for text, hit in zip(texts, hits, strict=True)}
 
     def vector_hits(
         self, question: str, where: Where = ALL, *, limit: int = 100, index: Index | None = None

@@ -14,7 +14,8 @@ from holdfast.pipelines.rag.chunk.chunks import title_of
 from holdfast.pipelines.rag.chunk.markdown import blocks_of, heading_path
 from holdfast.pipelines.rag.chunk.splitters import split_by_markdown, split_by_tokens, split_recursive
 from holdfast.pipelines.rag.extract.parsers.cleaning import AttachmentNames, clean, in_pages, joined
-from holdfast.pipelines.rag.index.keyword_query import match_expressions, query_words
+from holdfast.pipelines.rag.index.keyword_query import any_phrase, keyword_query, match_expressions
+from holdfast.pipelines.rag.index.question import parse_question
 from holdfast.pipelines.rag.search.snippets import snippet_of
 from holdfast.pipelines.rag.values import Page
 from tests.fuzz.inputs import texts
@@ -123,7 +124,7 @@ def attachments(given: list[str]) -> None:
 )
 def snippets(given: tuple[str, str]) -> None:
     text, question = given
-    snippet, marks = snippet_of(text, query_words(question))
+    snippet, marks = snippet_of(text, question)
     for start, end in marks:
         assert 0 <= start < end
         assert snippet[start:end].strip()
@@ -131,8 +132,9 @@ def snippets(given: tuple[str, str]) -> None:
 
 @takes(texts | LONG.map(lambda text: text[:3000]), "Any query is valid for full-text search.")
 def questions(question: str) -> None:
-    words = query_words(question)
-    for expression in match_expressions(words, {word: [word] for word in words}, lambda stems: dict.fromkeys(stems, 1)):
+    query = keyword_query(parse_question(question), ["de", "ja"])
+    expressions = match_expressions(query, lambda terms: dict.fromkeys(terms, 1))
+    for expression in (*expressions, *map(any_phrase, [run.phrases for run in query.runs])):
         try:
             _table().execute("select * from words where words match ?", (expression,)).fetchall()
         except UnicodeEncodeError:

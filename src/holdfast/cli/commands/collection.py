@@ -17,10 +17,12 @@ from holdfast.cli.store_access import open_existing_store, open_persistent_store
 from holdfast.core.formatting import format_count, format_table, one_line, printable
 from holdfast.pipelines.rag.collections.deletion import collect_garbage
 from holdfast.pipelines.rag.collections.library import Library
+from holdfast.pipelines.rag.collections.rebuild import rebuild_index
 from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings
-from holdfast.pipelines.rag.collections.status import read_counters, read_status
+from holdfast.pipelines.rag.collections.status import read_counters, read_languages, read_status
 from holdfast.pipelines.rag.embed import check_spec
 from holdfast.pipelines.rag.embed.rate_limiter import RateLimit
+from holdfast.pipelines.rag.embed.specs import language_of_embedder
 from holdfast.pipelines.rag.index.registry import STORE
 from holdfast.pipelines.rag.search.service import searched_vectors, summarise_collection
 
@@ -165,8 +167,9 @@ def show(cli: CliContext, /, *, name: str) -> None:
         known = find_collection(store, name)
         status = read_status(store, name)
         counters = read_counters(store, name)
+        languages = read_languages(store, name)
     if cli.json:
-        print_json(summarise_collection(known, status, counters))
+        print_json(summarise_collection(known, status, counters, languages))
         return
     print_line(f"{styled(name, bold=True)}: {_format_settings(known.settings)}")
     if status.documents:
@@ -182,6 +185,10 @@ def show(cli: CliContext, /, *, name: str) -> None:
         print_line(f"  {pages} extracted, {chunks} created, {vectors}")
     if counters.retry_count:
         print_line(f"  {format_count(counters.retry_count, 'retry', 'retries')} of documents")
+    if languages:
+        print_line(f"  languages: {_format_languages(languages)}")
+    if language_of_embedder(known.settings.embedder) == "en":
+        print_line(f"  {known.settings.embedder} is a model for English; other languages are found by their words")
     for source, number in status.sources.items():
         print_line(f"  {format_count(number, 'document')} of {printable(source)}")
 
@@ -252,6 +259,24 @@ def tidy(cli: CliContext, /) -> None:
         print_line(f"Not done; run the command again later: {problem}")
 
 
+@collection.command()
+@common_options
+@click.pass_obj
+def rebuild(cli: CliContext, /) -> None:
+    """Make the words of all collections again, from the stored texts. An upgrade of holdfast may ask for it.
+
+    No file is read, and no vector is made. If it is interrupted, run it again: it continues.
+    """
+    with open_existing_store(cli) as store:
+        documents = rebuild_index(store)
+    if cli.json:
+        print_json({"documents": documents})
+    elif documents:
+        print_line(f"Made the words of {format_count(documents, 'document')} again.")
+    else:
+        print_line("Nothing to do: the words were made by this release.")
+
+
 def _with_changes(settings: CollectionSettings, given: dict[str, Any]) -> CollectionSettings:
     """Return the settings with the options that were given."""
     changes = {name: value for name, value in given.items() if value is not None}
@@ -274,6 +299,11 @@ def _format_settings(settings: CollectionSettings) -> str:
     chunks = f"{split.how} chunks of {split.size:,} {unit}, {split.overlap:,} shared"
     pages = f", {settings.pages_per_commit:,} pages per commit" if settings.pages_per_commit > 1 else ""
     return f"{chunks}; {settings.embedder}; {reader}{pages}{index}"
+
+
+def _format_languages(languages: Mapping[str, int]) -> str:
+    """Return the number of documents in each language."""
+    return ", ".join(f"{number:,} {language or 'not known'}" for language, number in languages.items())
 
 
 def _format_phases(phases: Mapping[str, int]) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.pipelines.rag.collections.deletion import collect_garbage
     from holdfast.pipelines.rag.collections.jobs import IngestResult, find_job, run_job
     from holdfast.pipelines.rag.collections.library import Library
+    from holdfast.pipelines.rag.collections.rebuild import rebuild_index
     from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings
     from holdfast.pipelines.rag.embed.protocol import LocalEmbedder, RemoteEmbedder
     from holdfast.pipelines.rag.embed.rate_limiter import RateLimit
@@ -42,6 +43,7 @@ __all__ = [
     "Where",
     "collect_garbage",
     "find_job",
+    "rebuild_index",
     "run_job",
 ]
 
@@ -62,6 +64,7 @@ _MODULES = {
     "Where": "index",
     "collect_garbage": "collections.deletion",
     "find_job": "collections.jobs",
+    "rebuild_index": "collections.rebuild",
     "run_job": "collections.jobs",
 }
 _OLD_NAMES = {

@@ -83,10 +83,11 @@ class Page(Struct, frozen=True, omit_defaults=True):
 
 
 class DocumentInfo(Struct, frozen=True, omit_defaults=True):
-    """The type and title of a document, taken from its first page."""
+    """The type and title of a document, taken from its first page, and the language of its first pages."""
 
     kind: str = ""
     title: str = ""
+    language: str = ""
 
 
 class Chunk(Struct, frozen=True, omit_defaults=True, dict=True):

@@ -22,6 +22,7 @@ from holdfast.pipelines.rag import Library
 from holdfast.pipelines.rag.index import EmbeddingModel, Where
 from holdfast.pipelines.rag.index.postgres import NoPgvector, PostgresIndex
 from holdfast.pipelines.rag.index.postgres.globs import glob_to_regex
+from holdfast.pipelines.rag.index.question import Question
 from holdfast.pipelines.rag.index.registry import database_index
 from holdfast.stores import open_store
 from tests.pipelines.rag.index.conftest import index_harness
@@ -56,7 +57,7 @@ def test_documents_are_found_in_a_store_with_a_schema_of_its_own(
 
 def test_vectors_of_another_type_are_refused_instead_of_misread(harness: IndexHarness, postgres_url: str) -> None:
     harness.ingest("a", "one heron")
-    (hit,) = harness.index.search_words("heron", Where(), limit=1)
+    (hit,) = harness.index.search_words(Question(text="heron"), Where(), limit=1)
     with psycopg.connect(postgres_url) as db:
         ((number,),) = db.execute("select id from rag_model").fetchall()
         for (index,) in db.execute(
@@ -146,10 +147,10 @@ def test_words_that_came_after_the_statistics_were_read_are_found(harness: Index
     harness.ingest("a", "heron and reed")
     with psycopg.connect(postgres_url) as db:
         db.execute("analyze rag_chunk")
-    assert len(harness.index.search_words("heron", Where(), limit=5)) == 1
+    assert len(harness.index.search_words(Question(text="heron"), Where(), limit=5)) == 1
     harness.ingest("b", "bittern, no heron")
-    assert len(harness.index.search_words("bittern", Where(), limit=5)) == 1
-    assert len(harness.index.search_words("heron", Where(), limit=5)) == 2
+    assert len(harness.index.search_words(Question(text="bittern"), Where(), limit=5)) == 1
+    assert len(harness.index.search_words(Question(text="heron"), Where(), limit=5)) == 2
 
 
 def test_words_are_stored_in_the_row_of_their_chunk(harness: IndexHarness, postgres_url: str) -> None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
 from holdfast.core.document import PAGE, Document
 from holdfast.core.step import AnyStep
+from holdfast.pipelines.rag.chunk.language import SAMPLE, detect_language
 from holdfast.pipelines.rag.values import Chunk, DocumentInfo, Page, hash_content, prepend_title
 
 Split = Callable[[str], Iterator[tuple[int, int]]]
@@ -20,6 +22,8 @@ MAX_TITLE_LENGTH = 200
 """Characters of a title, at most."""
 MAX_TITLE_LINES = 3
 """Lines of a title, at most. A first paragraph with more lines is often a table or an address."""
+MAX_SAMPLED_PAGES = 10
+"""Pages that show the language of a document, at most."""
 SEARCHED_LINES = 12
 """Lines of the page that are searched for a heading or a subject."""
 _HEADING = re.compile(r"#{1,3} +(.+)")
@@ -41,12 +45,14 @@ def split_pages(pages: Iterator[tuple[int, Page]], split: Split, *, kind: str = 
         split: Yields start and end of each chunk of a text.
         kind: The file type, if the first page may be missing.
     """
-    about: DocumentInfo | None = DocumentInfo(kind)
+    first, pages = _first_pages(pages)
+    language = detect_language("\n".join(page.text for _, page in first))
+    about: DocumentInfo | None = DocumentInfo(kind, language=language)
     title = ""
     for position, page in pages:
         if page.number == 1:
             title = title_of(page, kind)
-            about = DocumentInfo(kind or page.kind, title)
+            about = DocumentInfo(kind or page.kind, title, language)
         metadata = page.described
         for start, end in split(page.text):
             text = page.text[start:end]
@@ -61,6 +67,16 @@ def split_pages(pages: Iterator[tuple[int, Page]], split: Split, *, kind: str = 
                 page_metadata=metadata,
             )
             about, metadata = None, {}
+
+
+def _first_pages(pages: Iterator[tuple[int, Page]]) -> tuple[list[tuple[int, Page]], Iterator[tuple[int, Page]]]:
+    """Return the first pages, with enough text to detect a language, and all pages."""
+    first: list[tuple[int, Page]] = []
+    length = 0
+    while length < SAMPLE and len(first) < MAX_SAMPLED_PAGES and (page := next(pages, None)) is not None:
+        first.append(page)
+        length += len(page[1].text)
+    return first, chain(first, pages)
 
 
 def with_hashes(doc: Document, step: AnyStep, chunks: Sequence[Chunk]) -> Sequence[Chunk]:

@@ -130,6 +130,7 @@ class OpenCollection:
     def _open(self, name: str, settings: CollectionSettings | None) -> Collection:
         with self.store.transaction() as tx:
             self.indexes.database.create_tables(tx)
+            self.indexes.database.require_current_words(tx)
             metadata.create_table(tx)
             jobs.create_table(tx)
             collection = find_collection(tx, name)

@@ -155,6 +155,14 @@ def read_progress(store: Store, document: DocumentStatus) -> IngestProgress:
     )
 
 
+def read_languages(store: Store, collection: str) -> dict[str, int]:
+    """Count the documents that searches find, by the code of their language; '' where it is not known."""
+    with store.reading() as tx:
+        if not has_table(tx, "rag_language"):
+            return {}
+        return {language: int(count) for language, count in SQL.run(tx, "languages", collection=collection).fetchall()}
+
+
 def read_counters(store: Store, collection: str) -> CollectionCounters:
     """Add up the counters of a collection's documents. Cancelled documents are not counted.
 

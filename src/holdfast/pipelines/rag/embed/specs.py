@@ -18,8 +18,15 @@ MAX_TOKENS = {DEFAULT_EMBEDDER: 510}
 SERVICES = ("openai", "azure", "ollama")
 FREE_EMBEDDERS = (DEFAULT_EMBEDDER, "hash", "ollama")
 """Embedders that cost nothing: their model runs on this machine."""
+ENGLISH_EMBEDDERS = (DEFAULT_EMBEDDER,)
+"""Embedders whose model was made for English only. Documents in other languages are found by their words."""
 CUSTOM_PREFIX = "own:"
 """Settings name an embedder of the user's code as `own:` and its name."""
+
+
+def language_of_embedder(spec: str) -> str:
+    """Return the code of the only language that a model was made for; an empty text if there are several."""
+    return "en" if spec in ENGLISH_EMBEDDERS else ""
 
 
 def is_service(spec: str) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.core.moves import Tx
+from holdfast.pipelines.rag.index.question import Question
 from holdfast.pipelines.rag.index.values import (
     ChunkKey,
     DocumentName,
@@ -26,6 +27,7 @@ from holdfast.pipelines.rag.index.values import (
     VersionVectors,
     Where,
 )
+from holdfast.pipelines.rag.index.words_rebuild import DetectLanguage
 from holdfast.pipelines.rag.values import Chunk
 
 if TYPE_CHECKING:
@@ -131,17 +133,35 @@ class Index(Protocol):
     def maintain(self, collection: str, *, model: EmbeddingModel) -> None:
         """Delete outdated vectors from the external vector store, and optimise it. Takes a limited time."""
 
-    def search_words(self, question: str, where: Where, *, limit: int) -> list[Hit]:
+    def search_words(self, question: Question, where: Where, *, limit: int) -> list[Hit]:
         """Find visible chunks by keyword.
 
         Args:
-            question: The words to look for. One of them is enough to be found.
+            question: The words to look for. One of them is enough to be found, unless the question has phrases: these
+                must all be in the chunk, and excluded words must not.
             where: The documents to look at.
             limit: Maximum number of chunks.
 
         Returns:
             The chunks that fit best, best first.
         """
+
+    def search_runs(self, question: Question, where: Where, *, limit: int) -> list[Hit]:
+        """Find visible chunks that have words of the question in the order of the question.
+
+        Args:
+            question: The question.
+            where: The documents to look at.
+            limit: Maximum number of chunks.
+
+        Returns:
+            Chunks in no order. Each has three words of the question that follow one another, or two if the question
+            has only two. The score is the share of the words of the question that are in such runs, or in pairs.
+            Phrases and excluded words do not matter here.
+        """
+
+    def chunks_allowed(self, question: Question, chunks: Sequence[int]) -> set[int]:
+        """Return those chunks that have all phrases of a question, and none of its excluded words."""
 
     def search_vectors(self, model: EmbeddingModel, vector: np.ndarray, where: Where, *, limit: int) -> list[Hit]:
         """Find visible chunks by vector.
@@ -171,6 +191,23 @@ class DatabaseIndex(Index, Protocol):
 
     The database decides what is visible. The external store only holds copies of vectors.
     """
+
+    def require_current_words(self, tx: Tx) -> None:
+        """Raise WordsOutdated if the words were made by the rules of another release."""
+
+    def rebuild_words(self, tx: Tx, detect: DetectLanguage) -> int:
+        """Make the words of the next documents again, from the stored texts, by the rules of this release.
+
+        Args:
+            tx: The transaction to write in.
+            detect: Returns the code of the language of a text.
+
+        Returns:
+            The number of documents. 0: all words are made by the rules of this release.
+        """
+
+    def languages(self) -> list[str]:
+        """Return the codes of the languages of documents, of all collections."""
 
     def document_id(self, name: DocumentName) -> int | None:
         """Return the id of a document, or None if the index does not have it."""

@@ -64,6 +64,9 @@ class Where(Struct, frozen=True, kw_only=True):
         path: A pattern for keys: * for any characters, ? for one character, [abc] and [a-z] for one of several.
         kind: A file type, such as pdf.
         metadata: Values that a document must have. None also matches a document that lacks the name.
+        titles: Words or phrases that the title of a document must have, all of them.
+        paths: Patterns that the key of a document must match, all of them.
+        kinds: File types, one of which a document must have.
 
     Example:
         >>> library.search("notice period", Where(kind="pdf", path="contracts/*", metadata={"year": 2024}))
@@ -75,11 +78,14 @@ class Where(Struct, frozen=True, kw_only=True):
     path: str | None = None
     kind: str | None = None
     metadata: Mapping[str, Any] = {}
+    titles: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
 
     @property
     def filters_documents(self) -> bool:
         """True if there is a condition besides the collection."""
-        return any((self.source, self.key, self.path, self.kind, self.metadata))
+        return any((self.source, self.key, self.path, self.kind, self.metadata, self.titles, self.paths, self.kinds))
 
     def params(self) -> dict[str, Any]:
         """Return the conditions that are given, by name, as parameters of a statement.
@@ -93,6 +99,9 @@ class Where(Struct, frozen=True, kw_only=True):
         params: dict[str, Any] = {name: storable_text(value) for name, value in given.items() if value}
         if self.metadata:
             params["metadata"] = encode_json(storable_metadata(self.metadata))
+        for name in ("titles", "paths", "kinds"):
+            if values := getattr(self, name):
+                params[name] = [storable_text(value) for value in values]
         return params
 
 
@@ -138,6 +147,7 @@ class StoredChunk(Struct, frozen=True):
         position: How many chunks of the document come before it.
         chunk_index: How many chunks of the same page come before it.
         text: The text of the chunk.
+        language: The code of the document's language; empty if it is not known.
     """
 
     name: DocumentName
@@ -151,6 +161,7 @@ class StoredChunk(Struct, frozen=True):
     position: int
     chunk_index: int
     text: str
+    language: str = ""
 
 
 def page_rows(document_id: int, version: int, chunks: Sequence[Chunk]) -> list[dict[str, Any]]:

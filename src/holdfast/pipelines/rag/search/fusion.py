@@ -10,6 +10,10 @@ from holdfast.pipelines.rag.index.values import Hit
 VECTOR_WEIGHT = 0.6
 """The weight of the vector search. The keyword search has the rest."""
 
+RUN_WEIGHT, RUN_POWER = 4.0, 6
+"""The weight of the runs of a question that a chunk has, beside words and vectors together, and the power to which the
+share of the covered words is raised."""
+
 
 def fuse(words: Sequence[Hit] | None, vectors: Sequence[Hit] | None) -> list[Hit]:
     """Combine the hits of the keyword search and of the vector search, best first.
@@ -25,6 +29,25 @@ def fuse(words: Sequence[Hit] | None, vectors: Sequence[Hit] | None) -> list[Hit
             scores[hit.chunk] += weight * score  # type: ignore[assignment]
             documents[hit.chunk] = hit.document
     return [Hit(chunk, documents[chunk], score) for chunk, score in scores.most_common()]
+
+
+def add_runs(hits: Sequence[Hit], runs: Sequence[Hit]) -> list[Hit]:
+    """Rank chunks higher that have words of the question in its order: a person who copies words knows the passage.
+
+    The score of `runs` is the share of the words that are in such runs, and it is raised to a power. So a few runs,
+    which any text on the subject may have, hardly count, and a passage that has all of them comes first.
+    """
+    if not runs:
+        return [*hits]
+    shares = {hit.chunk: hit.score**RUN_POWER for hit in runs}
+    documents = {hit.chunk: hit.document for hit in (*runs, *hits)}
+    scores = dict.fromkeys(shares, 0.0) | {hit.chunk: hit.score for hit in hits}
+    most = 1 + RUN_WEIGHT * max(shares.values())
+    merged = [
+        Hit(chunk, documents[chunk], (score + RUN_WEIGHT * shares.get(chunk, 0.0)) / most)
+        for chunk, score in scores.items()
+    ]
+    return sorted(merged, key=lambda hit: -hit.score)
 
 
 def merge_models(lists: Sequence[Sequence[Hit]]) -> Sequence[Hit]:

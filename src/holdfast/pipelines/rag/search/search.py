@@ -8,14 +8,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, Signal
 from holdfast.pipelines.rag.embed.protocol import Embedder
 from holdfast.pipelines.rag.extract.file_type import FILE_TYPES_WITH_PAGES
-from holdfast.pipelines.rag.index.keyword_query import query_words
 from holdfast.pipelines.rag.index.protocol import Index
+from holdfast.pipelines.rag.index.question import Question, parse_question
 from holdfast.pipelines.rag.index.values import Hit, StoredChunk, Where, storable_text
-from holdfast.pipelines.rag.search.fusion import fuse, limit_per_document, merge_models
+from holdfast.pipelines.rag.search.fusion import add_runs, fuse, limit_per_document, merge_models
 from holdfast.pipelines.rag.search.snippets import snippet_of
 from holdfast.pipelines.rag.search.vector_search import VectorSearch
 from holdfast.pipelines.rag.values import DEFAULT_RESULTS
@@ -33,6 +34,8 @@ UNAVAILABLE = (Signal, HoldfastError)
 """Errors of a service that cannot be called now, or that has no key."""
 DEPTH = 200
 """Hits of each list before they are combined; more only if more results are wanted."""
+MAX_RUN_HITS = 300
+"""Chunks that have a run of the question, at most."""
 MAX_DEPTH, DEPTH_FACTOR = 10_000, 4
 """If one document fills the lists, they are read deeper to find others: by this factor each time, up to this depth."""
 EVERYWHERE = Where()
@@ -122,7 +125,8 @@ class Search:
         """Find the chunks that answer a question best.
 
         Args:
-            question: Words, or a sentence.
+            question: Words, or a sentence. "Words in quotes" must be in a result in this order, and a -word must not
+                be in it. title:, path: and type: restrict the documents. No question is an error.
             where: The documents to look at.
             limit: Maximum number of results.
             each: Maximum number of results for each document. None: no maximum.
@@ -136,19 +140,19 @@ class Search:
         """
         if not is_question(question):
             raise EmptyQuestion(f"a question needs words or numbers; there are none in {question[:60]!r}")
-        question = storable_text(question)
-        vectors = () if by == "words" else self._question_vectors(question)
+        asked = parse_question(storable_text(question))
+        where = restricted(where, asked)
+        vectors = () if by == "words" else self._question_vectors(asked.text)
         depth = max(DEPTH, limit)
         while True:
-            lists = self._search(question, vectors, where, by=by, depth=depth)
-            chosen = [*islice(limit_per_document(each, fuse(lists.words, lists.vectors)), limit)]
+            lists = self._search(asked, vectors, where, by=by, depth=depth)
+            chosen = [*islice(limit_per_document(each, lists.fused), limit)]
             if len(chosen) == limit or lists.are_complete or depth >= MAX_DEPTH:
                 break
             depth = min(DEPTH_FACTOR * depth, MAX_DEPTH)
         chunks = self._index.chunks([hit.chunk for hit in chosen])
         ranks = _ranks(lists.words or ()), _ranks(lists.vectors or ())
-        words = query_words(question)
-        return [_result(hit, chunks[hit.chunk], words, *ranks) for hit in chosen if hit.chunk in chunks]
+        return [_result(hit, chunks[hit.chunk], asked.text, *ranks) for hit in chosen if hit.chunk in chunks]
 
     def _question_vectors(self, question: str) -> Sequence[QuestionVector]:
         """Start to embed a question with each model."""
@@ -161,22 +165,41 @@ class Search:
 
     def _search(
         self,
-        question: str,
+        question: Question,
         vectors: Sequence[QuestionVector],
         where: Where,
         *,
         by: By | None,
         depth: int,
     ) -> _HitLists:
-        words = None if by == "meaning" else self._index.search_words(question, where, limit=depth)
-        are_complete = len(words or ()) < depth
+        needs_words = by != "meaning" or question.phrases
+        found = self._index.search_words(question, where, limit=depth) if needs_words else None
+        words = None if by == "meaning" else found
+        runs = [] if by == "meaning" else self._runs(question, where)
+        are_complete = len(found or ()) < depth
         lists: list[list[Hit]] = []
         for search, wait_for_vector in vectors:
-            if (vector := wait_for_vector()) is not None:
-                near = search.nearest(vector, where, limit=depth)
-                are_complete = are_complete and len(near) < depth
-                lists.append(search.rerank(vector, near, fuse(words, near)) if words and near else near)
-        return _HitLists(words, merge_models(lists) if lists else None, are_complete)
+            vector = wait_for_vector()
+            if vector is None:
+                continue
+            if question.phrases:  # only chunks that have them are compared
+                lists.append(search.compare(vector, found or ()))
+                continue
+            near = search.nearest(vector, where, limit=depth)
+            are_complete = are_complete and len(near) < depth
+            near = self._allowed(question, near)
+            lists.append(search.rerank(vector, near, add_runs(fuse(words, near), runs)) if words and near else near)
+        return _HitLists(words, merge_models(lists) if lists else None, runs, are_complete)
+
+    def _runs(self, question: Question, where: Where) -> Sequence[Hit]:
+        return self._allowed(question, self._index.search_runs(question, where, limit=MAX_RUN_HITS))
+
+    def _allowed(self, question: Question, hits: Sequence[Hit]) -> list[Hit]:
+        """Leave out chunks that lack a phrase of the question, or have a word that it excludes."""
+        if not question.restricts_chunks or not hits:
+            return [*hits]
+        allowed = self._index.chunks_allowed(question, [hit.chunk for hit in hits])
+        return [hit for hit in hits if hit.chunk in allowed]
 
 
 def _result_unless(ignored: tuple[type[Exception], ...], vector: Future[np.ndarray]) -> np.ndarray | None:
@@ -191,8 +214,21 @@ class _HitLists(Struct, frozen=True):
 
     words: Sequence[Hit] | None
     vectors: Sequence[Hit] | None
+    runs: Sequence[Hit]
     are_complete: bool
     """True if no search has more hits."""
+
+    @property
+    def fused(self) -> list[Hit]:
+        """All hits in one list, best first."""
+        return add_runs(fuse(self.words, self.vectors), self.runs)
+
+
+def restricted(where: Where, question: Question) -> Where:
+    """Add the filters of a question to those of a search."""
+    if not (question.titles or question.paths or question.kinds):
+        return where
+    return replace(where, titles=question.titles, paths=question.paths, kinds=question.kinds)
 
 
 def is_question(question: str) -> bool:
@@ -207,11 +243,11 @@ def _ranks(hits: Sequence[Hit]) -> dict[int, int]:
 def _result(
     hit: Hit,
     chunk: StoredChunk,
-    words: Sequence[str],
+    question: str,
     word_ranks: Mapping[int, int],
     vector_ranks: Mapping[int, int],
 ) -> SearchResult:
-    snippet, marks = snippet_of(chunk.text, words)
+    snippet, marks = snippet_of(chunk.text, question, chunk.language)
     return SearchResult(
         score=hit.score,
         collection=chunk.name.collection,

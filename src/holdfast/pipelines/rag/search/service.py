@@ -26,9 +26,11 @@ from holdfast.pipelines.rag.collections.status import (
     CollectionStatus,
     IngestProgress,
     read_counters,
+    read_languages,
     read_progress,
     read_status,
 )
+from holdfast.pipelines.rag.embed.specs import language_of_embedder
 from holdfast.pipelines.rag.index import Where
 from holdfast.pipelines.rag.index.qdrant.protocol import QdrantError
 from holdfast.pipelines.rag.index.registry import Indexes
@@ -72,6 +74,8 @@ class CollectionSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
         paused_steps: The steps that are paused for all documents, because a service is away, and why.
         failed_phases: The failed documents by the phase in which they failed.
         counters: Pages, chunks and retries. Only for a single collection, not in a list.
+        languages: The number of documents in each language; '' where it is not known. Only for a single collection.
+        embedder_language: The only language that the embedder was made for, as a code; '' if there are several.
     """
 
     name: str
@@ -83,10 +87,15 @@ class CollectionSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     paused_steps: Mapping[str, str] = {}
     failed_phases: Mapping[str, int] = {}
     counters: CollectionCounters | None = None
+    languages: Mapping[str, int] = {}
+    embedder_language: str = ""
 
 
 def summarise_collection(
-    collection: Collection, status: CollectionStatus, counters: CollectionCounters | None = None
+    collection: Collection,
+    status: CollectionStatus,
+    counters: CollectionCounters | None = None,
+    languages: Mapping[str, int] | None = None,
 ) -> CollectionSummary:
     """Return a collection in the form for people."""
     return CollectionSummary(
@@ -99,6 +108,8 @@ def summarise_collection(
         paused_steps=status.paused_steps,
         failed_phases=status.failed_phases,
         counters=counters,
+        languages=languages or {},
+        embedder_language=language_of_embedder(collection.settings.embedder),
     )
 
 
@@ -137,6 +148,7 @@ class SearchService:
         self._libraries: dict[str, Library] = {}
         with store.transaction() as tx:
             self._indexes.database.create_tables(tx)
+            self._indexes.database.require_current_words(tx)
 
     def names(self) -> Sequence[str]:
         """Return the names of all collections. This is fast."""
@@ -155,7 +167,10 @@ class SearchService:
         """Return one collection."""
         with _as_store_errors():
             return summarise_collection(
-                self._find(name), read_status(self._store, name), read_counters(self._store, name)
+                self._find(name),
+                read_status(self._store, name),
+                read_counters(self._store, name),
+                read_languages(self._store, name),
             )
 
     def document(self, collection: str, source: str, key: str) -> IngestProgress:

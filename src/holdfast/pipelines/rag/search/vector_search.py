@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,10 @@ class VectorSearch:
         """Return the chunks that are nearest to a vector, nearest first."""
         return self._index.search_vectors(self._model, vector, where, limit=limit) if vector.any() else []
 
+    def compare(self, vector: np.ndarray, hits: Sequence[Hit]) -> list[Hit]:
+        """Return the hits of another search that have a vector, the nearest to a vector first."""
+        return self._sorted(vector, hits, self._index.vectors(self._model, [hit.chunk for hit in hits]))
+
     def rerank(self, vector: np.ndarray, hits: Sequence[Hit], ranked: Sequence[Hit]) -> list[Hit]:
         """Sort the hits of a vector search again, with relevance feedback from the best documents.
 
@@ -58,18 +62,25 @@ class VectorSearch:
 
         best = [*islice(limit_per_document(1, ranked), FEEDBACK_DOCUMENTS)]
         vectors = self._index.vectors(self._model, [hit.chunk for hit in (*best, *hits)])
-        known = [hit for hit in hits if hit.chunk in vectors]
-        if not known:
+        if not any(hit.chunk in vectors for hit in hits):
             return [*hits]
         feedback = [
             FEEDBACK_WEIGHT * hit.score * np.frombuffer(vectors[hit.chunk], "<f2")
             for hit in best
             if hit.chunk in vectors
         ]
-        moved = sum(feedback, start=vector)
+        return self._sorted(sum(feedback, start=vector), hits, vectors)
+
+    def _sorted(self, vector: np.ndarray, hits: Sequence[Hit], vectors: Mapping[int, bytes]) -> list[Hit]:
+        """Return the hits that have a vector, the nearest to `vector` first."""
+        import numpy as np
+
+        known = [hit for hit in hits if hit.chunk in vectors]
+        if not known:
+            return []
         rows = np.frombuffer(b"".join(vectors[hit.chunk] for hit in known), "<f2").reshape(len(known), -1)
         # einsum runs on this thread; @ would wait for the threads of the BLAS library
-        similarity = np.einsum("ij,j->i", rows.astype(np.float32), moved)
+        similarity = np.einsum("ij,j->i", rows.astype(np.float32), vector)
         order = np.argsort(-similarity, kind="stable").tolist()
         return [replace(known[place], score=float(similarity[place])) for place in order]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.pipelines.rag.index import DocumentName, EmbeddingModel, Where
+from holdfast.pipelines.rag.index.question import Question
 from holdfast.pipelines.rag.index.registry import database_index
 from holdfast.pipelines.rag.values import Chunk, DocumentInfo
 from tests.support.index_harness import NOTES, PAPERS, IndexHarness
@@ -55,7 +56,7 @@ def test_a_new_version_replaces_the_old_in_one_transaction(harness: IndexHarness
 
 def test_the_old_version_keeps_its_title_kind_and_metadata_until_the_new_one_is_visible(harness: IndexHarness) -> None:
     def seen() -> tuple[str, str, object]:
-        (hit,) = harness.index.search_words("heron", Where(), limit=10)
+        (hit,) = harness.index.search_words(Question(text="heron"), Where(), limit=10)
         stored = harness.index.chunks([hit.chunk])[hit.chunk]
         return stored.kind, stored.title, stored.metadata
 
@@ -247,7 +248,7 @@ def test_equal_names_in_two_collections_are_two_documents(harness: IndexHarness)
 
 def test_a_deleted_chunk_is_left_out(harness: IndexHarness) -> None:
     harness.ingest("a", "heron")
-    (hit,) = harness.index.search_words("heron", Where(), limit=10)
+    (hit,) = harness.index.search_words(Question(text="heron"), Where(), limit=10)
     harness.delete("a")
     assert harness.index.chunks([hit.chunk, 12345]) == {}
     assert harness.index.chunks([]) == {}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from holdfast.pipelines.rag.index import DocumentName, EmbeddingModel, IndexEntry, Where
+from holdfast.pipelines.rag.index.question import Question
 from holdfast.pipelines.rag.values import Chunk, DocumentInfo
 from tests.support.index_harness import NOTES, PAPERS, TEXT, IndexHarness
 
@@ -123,7 +124,7 @@ def test_the_title_is_found_too(harness: IndexHarness) -> None:
 
 def test_a_chunk_has_its_document_and_position(harness: IndexHarness) -> None:
     harness.ingest("a", "one", "heron", about=DocumentInfo("pdf", "Birds"), metadata={"year": 1})
-    (hit,) = harness.index.search_words("heron", Where(), limit=10)
+    (hit,) = harness.index.search_words(Question(text="heron"), Where(), limit=10)
     stored = harness.index.chunks([hit.chunk])[hit.chunk]
     assert stored.name == DocumentName(PAPERS, "/folder", "a")
     assert (stored.kind, stored.title, stored.metadata) == ("pdf", "Birds", {"year": 1})
@@ -142,7 +143,7 @@ def test_a_chunk_has_its_index_in_its_page_also_where_pages_are_missing(harness:
         name = DocumentName(PAPERS, "/folder", key)
         with harness.store.transaction() as tx:
             harness.index.add_chunks(tx, IndexEntry(name=name, version=1, about=TEXT), chunks)
-    ids = [hit.chunk for hit in harness.index.search_words("heron", Where(), limit=20)]
+    ids = [hit.chunk for hit in harness.index.search_words(Question(text="heron"), Where(), limit=20)]
     stored = sorted(harness.index.chunks(ids).values(), key=lambda one: (one.name.key, one.position))
     assert [(one.name.key, one.position, one.page, one.chunk_index) for one in stored] == [
         ("from page 2", 0, 2, 0),
@@ -181,7 +182,7 @@ def described_pages(harness: IndexHarness, key: str, *, version: int, label: str
 
 
 def page_metadata(harness: IndexHarness) -> list[tuple[int, dict[str, object]]]:
-    ids = [hit.chunk for hit in harness.index.search_words("heron", Where(), limit=20)]
+    ids = [hit.chunk for hit in harness.index.search_words(Question(text="heron"), Where(), limit=20)]
     pages = [(one.page, dict(one.page_metadata)) for one in harness.index.chunks(ids).values()]
     return sorted(pages, key=repr)
 
@@ -213,7 +214,7 @@ def pages_kept(harness: IndexHarness) -> set[int]:
 def test_the_vectors_of_chunks_are_returned_as_they_were_saved(harness: IndexHarness) -> None:
     harness.ingest("a", "one heron", "two storks")
     harness.add("b", ["a crane, of which no vector is known yet"])
-    hits = harness.index.search_words("heron storks crane", Where(), limit=10)
+    hits = harness.index.search_words(Question(text="heron storks crane"), Where(), limit=10)
     given = harness.index.vectors(harness.model, [*(hit.chunk for hit in hits), 123_456])
     texts = {number: stored.text for number, stored in harness.index.chunks([*given]).items()}
     assert sorted(texts.values()) == ["one heron", "two storks"]

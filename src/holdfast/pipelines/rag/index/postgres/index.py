@@ -11,9 +11,24 @@ from msgspec.structs import asdict, replace
 from holdfast.core.codec import encode_json
 from holdfast.core.errors import StoreError
 from holdfast.core.moves import Tx
+from holdfast.pipelines.rag.index.keyword_query import (
+    KeywordQuery,
+    covered_share,
+    keyword_query,
+    title_patterns,
+    title_terms,
+)
 from holdfast.pipelines.rag.index.postgres.globs import glob_to_regex
-from holdfast.pipelines.rag.index.postgres.keyword_query import Vocabulary, search_params
+from holdfast.pipelines.rag.index.postgres.keyword_query import (
+    Vocabulary,
+    allowed_expression,
+    run_params,
+    search_params,
+    word_vector,
+)
 from holdfast.pipelines.rag.index.postgres.schema import SQL, create_tables, require_model_id
+from holdfast.pipelines.rag.index.postgres.word_tables import PostgresWordTables
+from holdfast.pipelines.rag.index.question import Question
 from holdfast.pipelines.rag.index.values import (
     ChunkKey,
     DocumentName,
@@ -27,6 +42,7 @@ from holdfast.pipelines.rag.index.values import (
     require_document,
     storable_text,
 )
+from holdfast.pipelines.rag.index.words_rebuild import DetectLanguage, rebuild_next, require_current_words
 from holdfast.pipelines.rag.sql_statements import fill
 from holdfast.pipelines.rag.values import Chunk
 from holdfast.stores.postgres.connection import Connections, Db
@@ -53,17 +69,24 @@ class PostgresIndex:
     def create_tables(self, tx: Tx) -> None:
         create_tables(tx)
 
+    def require_current_words(self, tx: Tx) -> None:
+        require_current_words(tx, SQL)
+
+    def rebuild_words(self, tx: Tx, detect: DetectLanguage) -> int:
+        return rebuild_next(tx, SQL, PostgresWordTables(), detect)
+
     # writing
 
     def add_chunks(self, tx: Tx, entry: IndexEntry, chunks: Sequence[Chunk]) -> None:
         version = {"document_id": self._require_document_id(tx, entry), "version": entry.version}
+        language = self._language(tx, entry, version["document_id"])
         columns = {
             "pages": [chunk.page for chunk in chunks],
             "starts": [chunk.start for chunk in chunks],
             "stops": [chunk.end for chunk in chunks],
             "hashes": [chunk.hash for chunk in chunks],
             "texts": [storable_text(chunk.text) for chunk in chunks],
-            "titles": [storable_text(chunk.title) for chunk in chunks],
+            "words": [word_vector(chunk.text, chunk.title, language) for chunk in chunks],
         }
         tx.execute(SQL["add_chunks"], version | columns)
         if pages := page_rows(version["document_id"], entry.version, chunks):
@@ -74,9 +97,20 @@ class PostgresIndex:
     def _require_document_id(self, tx: Tx, entry: IndexEntry) -> int:
         if entry.about is None:
             return require_document(self._find(tx, entry.name), entry.name)[0]
-        coming = encode_json(asdict(entry.about) | {"metadata": entry.metadata, "version": entry.version})
+        terms = title_terms(entry.about.title, entry.about.language)
+        coming = encode_json(
+            asdict(entry.about) | {"metadata": entry.metadata, "version": entry.version, "title_terms": terms}
+        )
         params = asdict(entry.name) | {"coming": _without_nul(coming)}
         return require_document(tx.execute(SQL["add_document"], params).fetchone(), entry.name)[0]
+
+    def _language(self, tx: Tx, entry: IndexEntry, document: int) -> str:
+        """Return the language of a version. The first chunks say it, and it is stored for the others."""
+        if entry.about is None:
+            return str(tx.execute(SQL["coming_language"], {"document_id": document}).fetchone()[0])
+        if entry.about.language:
+            tx.execute(SQL["add_language"], {"language": entry.about.language})
+        return entry.about.language
 
     def save_vectors(self, tx: Tx, model: EmbeddingModel, vectors: Mapping[bytes, bytes]) -> None:
         if vectors:
@@ -155,20 +189,46 @@ class PostgresIndex:
     def has_all_vectors(self, collection: str, *, model: EmbeddingModel) -> bool:
         return bool(self.read("has_all_vectors", collection=collection, model_id=self._model_id(model))[0][0])
 
-    def search_words(self, question: str, where: Where, *, limit: int) -> list[Hit]:
-        conditions = self._conditions(where)
+    def search_words(self, question: Question, where: Where, *, limit: int) -> list[Hit]:
+        conditions, query = self._conditions(where), self._query(question)
 
         def search(db: Db) -> list[Hit]:
             hits: list[Hit] = []
-            for words in search_params(db, question, self._vocabulary, enough=limit):
+            for words in search_params(db, query, self._vocabulary, enough=limit):
                 statement = SQL["search_words"].with_conditions(conditions)
                 rows = db.execute(statement, conditions | words | {"limit": limit}).fetchall()
                 hits = [Hit(*row) for row in rows]
-                if len(hits) == limit or not conditions:
+                if len(hits) == limit or not (conditions or query.excluded):
                     break  # with a filter, the rare words may all be in documents that are filtered out
             return hits
 
         return self._db.reading(search)
+
+    def search_runs(self, question: Question, where: Where, *, limit: int) -> list[Hit]:
+        conditions, query = self._conditions(where), self._query(question)
+
+        def search(db: Db) -> list[Hit]:
+            params = run_params(db, query, self._vocabulary)
+            if params is None:
+                return []
+            statement = SQL["search_runs"].with_conditions(conditions)
+            rows = db.execute(statement, conditions | params | {"limit": limit}).fetchall()
+            return [Hit(chunk, document, covered_share(query, found)) for chunk, document, found in rows]
+
+        return self._db.reading(search)
+
+    def chunks_allowed(self, question: Question, chunks: Sequence[int]) -> set[int]:
+        query = self._query(question)
+        expression = allowed_expression(query.phrases, query.excluded)
+        if not expression:
+            return set(chunks)
+        return {row[0] for row in self.read("chunks_with_terms", ids=list(chunks), expression=expression)}
+
+    def _query(self, question: Question) -> KeywordQuery:
+        return keyword_query(question, self.languages())
+
+    def languages(self) -> list[str]:
+        return [row[0] for row in self.read("languages")]
 
     def search_vectors(self, model: EmbeddingModel, vector: np.ndarray, where: Where, *, limit: int) -> list[Hit]:
         model_id = self._model_id(model)
@@ -253,6 +313,10 @@ class PostgresIndex:
         params = where.params()
         if "path" in params:
             params["path"] = glob_to_regex(params["path"])
+        if "paths" in params:
+            params["paths"] = [glob_to_regex(path) for path in params["paths"]]
+        if "titles" in params:
+            params["titles"] = encode_json(title_patterns(params["titles"], self.languages()))
         if "metadata" in params:
             params["metadata"] = _without_nul(params["metadata"])
         return [row[0] for row in self._rows(SQL["matching_documents"].with_conditions(params), params)]

@@ -2,28 +2,43 @@
 
 The counts of the most common words are in the database's own statistics, which cost nothing to keep. Other words are
 counted, up to MAX_SELECTED: a word that is not in the statistics is seldom in many chunks. Statistics are cached for a
-while, and lexemes for good: to read them took as long as to find a few chunks.
+while: to read them took as long as to find a few chunks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import log
 from time import monotonic
 from typing import Any
 
 from msgspec import Struct
 
-from holdfast.pipelines.rag.index.keyword_query import MAX_SELECTED, MAX_WORDS, query_words, words_within
+from holdfast.pipelines.rag.index.keyword_query import (
+    MAX_RUN_COUNT,
+    MAX_SELECTED,
+    PREFIX,
+    KeywordQuery,
+    Phrase,
+    Phrases,
+    Word,
+    rarest_words,
+    selecting_runs,
+    words_within,
+)
 from holdfast.pipelines.rag.index.postgres.schema import SQL
+from holdfast.pipelines.rag.index.tokenizer import terms_of
 from holdfast.stores.postgres.connection import Db
 
 STATISTICS_LIFETIME = 60.0
 """Seconds for which the database's statistics are cached. The database renews them after many more changes."""
-MAX_CACHED_WORDS = 100_000
-"""Words whose lexemes are cached, at most."""
-MAX_WORD_LENGTH = 2000
-"""Characters. PostgreSQL does not index longer words."""
+MAX_COUNTED = max(MAX_SELECTED, MAX_RUN_COUNT) + 1
+"""Chunks that have a word are counted up to this number."""
+MAX_POSITION = 16_000
+"""Terms of a chunk that have positions in a tsvector. Later ones are left out; only texts that were not split have so
+many."""
+TITLE_GAP = 10
+"""Positions between text and title: no phrase is in both."""
 
 
 class WordStatistics(Struct, frozen=True):
@@ -41,25 +56,10 @@ class WordStatistics(Struct, frozen=True):
 
 
 class Vocabulary:
-    """A cache of lexemes and word statistics. Threads may share one: what two of them add at once is the same."""
+    """A cache of word statistics. Threads may share one: what two of them add at once is the same."""
 
     def __init__(self) -> None:
-        self._lexemes: dict[str, tuple[str, ...]] = {}
         self._statistics: WordStatistics | None = None
-
-    def lexemes(self, db: Db, words: Sequence[str]) -> list[str]:
-        """Return the lexemes under which full-text search stores words."""
-        indexed = [word for word in words if len(word) < MAX_WORD_LENGTH]
-        known = {word: self._lexemes[word] for word in indexed if word in self._lexemes}
-        if unknown := [word for word in indexed if word not in known]:
-            found: dict[str, tuple[str, ...]] = dict.fromkeys(unknown, ())
-            for position, lexeme in db.execute(SQL["lexemes"], {"words": unknown}).fetchall():
-                found[unknown[position - 1]] += (lexeme,)
-            if len(self._lexemes) > MAX_CACHED_WORDS:
-                self._lexemes = {}
-            self._lexemes |= found
-            known |= found
-        return list(dict.fromkeys(lexeme for word in indexed for lexeme in known[word]))
 
     def statistics(self, db: Db) -> WordStatistics:
         """Return the database's statistics. If there are none yet, the chunks are counted and nothing is cached."""
@@ -73,36 +73,74 @@ class Vocabulary:
         return read
 
 
-def search_params(db: Db, question: str, vocabulary: Vocabulary, *, enough: int) -> list[dict[str, Any]]:
-    """Return parameters of search_words.sql to try in turn: first the rarest words select, then all words."""
-    lexemes = vocabulary.lexemes(db, query_words(question))
+def word_vector(text: str, title: str, language: str) -> str:
+    """Return the terms of a chunk as a tsvector. Words of the title count less."""
+    terms = terms_of(text, language)[:MAX_POSITION]
+    of_text = [f"'{term}':{place}A" for place, term in enumerate(terms, 1)]
+    first = min(len(terms) + TITLE_GAP, MAX_POSITION)
+    of_title = [f"'{term}':{place}B" for place, term in enumerate(terms_of(title, language), first)]
+    return " ".join((*of_text, *of_title))
+
+
+def search_params(db: Db, query: KeywordQuery, vocabulary: Vocabulary, *, enough: int) -> list[dict[str, Any]]:
+    """Return parameters of search_words.sql to try in turn: first the rarest words select, then all words.
+
+    If the question has phrases, these select. Excluded words are left out of each selection.
+    """
     statistics = vocabulary.statistics(db)
-    counts = _count_words(db, lexemes, statistics)
-    rarest = sorted((word for word in lexemes if counts.get(word)), key=lambda word: counts[word])[:MAX_WORDS]
+    rarest, counts = rarest_words(query.words, lambda terms: _count_terms(db, terms, statistics))
     if not rarest:
         return []
-    weights = [_weight(counts[word], statistics.chunks) for word in rarest]
-    ranking = {"words": [_quoted(word) for word in rarest], "weights": weights}
+    ranking = {
+        "words": [_any_of([word]) for word in rarest],
+        "weights": [_weight(counts[word], statistics.chunks) for word in rarest],
+    }
+    excluded = "".join(f" & !({any_phrase(phrases)})" for phrases in query.excluded)
+    if query.phrases:
+        required = " & ".join(f"({any_phrase(phrases)})" for phrases in query.phrases)
+        return [ranking | {"selecting": required + excluded}]
     selecting = words_within(MAX_SELECTED, rarest, counts, at_least=enough)
     selections = [selecting] if len(selecting) == len(rarest) else [selecting, rarest]
-    return [ranking | {"selecting": " | ".join(map(_quoted, words))} for words in selections]
+    return [ranking | {"selecting": f"({_any_of(words)}){excluded}"} for words in selections]
 
 
-def _count_words(db: Db, lexemes: Sequence[str], statistics: WordStatistics) -> dict[str, int]:
+def run_params(db: Db, query: KeywordQuery, vocabulary: Vocabulary) -> dict[str, Any] | None:
+    """Return parameters of search_runs.sql; None if no run selects chunks."""
+    statistics = vocabulary.statistics(db)
+    runs = selecting_runs(query, lambda terms: _count_terms(db, terms, statistics))
+    return {"selecting": any_phrase(runs), "runs": [any_phrase(run.phrases) for run in query.runs]} if runs else None
+
+
+def any_phrase(phrases: Iterable[Phrase]) -> str:
+    """Return the tsquery for chunks that have any of these phrases."""
+    return " | ".join(f"({' <-> '.join(map(_quoted, phrase))})" for phrase in phrases)
+
+
+def allowed_expression(phrases: Sequence[Phrases], excluded: Sequence[Phrases]) -> str:
+    """Return the tsquery for chunks that have all of some phrases, and none of others."""
+    parts = (*(f"({any_phrase(one)})" for one in phrases), *(f"!({any_phrase(one)})" for one in excluded))
+    return " & ".join(parts)
+
+
+def _count_terms(db: Db, terms: Sequence[str], statistics: WordStatistics) -> Mapping[str, int]:
+    """Count the chunks that have a term: by the statistics if it is common, otherwise up to MAX_COUNTED."""
     shares = statistics.shares
-    estimates = {word: max(round(shares[word] * statistics.chunks), 1) for word in lexemes if word in shares}
-    others = {_quoted(word): word for word in lexemes if word not in estimates}
+    estimates = {term: max(round(shares[term] * statistics.chunks), 1) for term in terms if term in shares}
+    others = {_quoted(term): term for term in terms if term not in estimates and not term.endswith(PREFIX)}
     if not others:
         return estimates
-    counted = db.execute(SQL["count_words"], {"lexemes": [*others], "most": MAX_SELECTED + 1}).fetchall()
-    return estimates | {others[word]: count for word, count in counted}
+    counted = db.execute(SQL["count_words"], {"lexemes": [*others], "most": MAX_COUNTED}).fetchall()
+    return estimates | {others[term]: count for term, count in counted}
 
 
 def _weight(count: int, chunks: int) -> float:
     return log(1 + (max(chunks - count, 0) + 0.5) / (count + 0.5))
 
 
-def _quoted(word: str) -> str:
-    """Return a word as a tsquery of its own."""
-    doubled = word.replace("\\", "\\\\").replace("'", "''")
-    return f"'{doubled}'"
+def _any_of(words: Iterable[Word]) -> str:
+    return " | ".join(_quoted(term) for word in words for term in word)
+
+
+def _quoted(term: str) -> str:
+    """Return a term as a tsquery of its own. Terms have no quotes and no backslashes."""
+    return f"'{term.removesuffix(PREFIX)}':*" if term.endswith(PREFIX) else f"'{term}'"

@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.moves import Tx
+from holdfast.pipelines.rag.index.tokenizer import TOKENIZER_VERSION
 from holdfast.pipelines.rag.index.values import EmbeddingModel, check_dimension
 from holdfast.pipelines.rag.sql_statements import fill, index_statements
 
@@ -33,6 +34,10 @@ def create_tables(tx: Tx) -> None:
             tx.execute(statement)
     if tx.execute(SQL["words_stored_apart"]).fetchone():
         tx.execute(SQL["store_words_inline"])
+    if tx.execute(SQL["tokenizer"]).fetchone() is None:
+        tx.execute(
+            SQL["record_tokenizer"], {"version": 1 if tx.execute(SQL["has_words"]).fetchone() else TOKENIZER_VERSION}
+        )
 
 
 def require_model_id(tx: Tx, model: EmbeddingModel) -> int:

@@ -26,6 +26,8 @@ create table if not exists rag_document (
   key text not null,
   kind text not null default '',
   title text not null default '',
+  title_terms text not null default '', -- the terms of the title, each between spaces
+  language text not null default '',    -- the code of its language, '' if it is not known
   metadata jsonb not null default '{}',
   coming jsonb,                         -- kind, title, metadata and number of the version that is being added
   version bigint,                       -- the version that searches find, null: none
@@ -48,6 +50,20 @@ create table if not exists rag_chunk (
 );
 create index if not exists rag_chunk_hash on rag_chunk (hash);
 create index if not exists rag_chunk_words on rag_chunk using gin (words);
+
+-- The rules by which the words of chunks were made. While they are made again, `rebuilt` is the last document that has
+-- new ones.
+create table if not exists rag_tokenizer (
+  version integer not null,
+  rebuilt bigint not null default 0
+);
+
+-- The languages of documents. A question is stemmed by the rules of each.
+create table if not exists rag_language (
+  language text primary key
+);
+alter table rag_document add column if not exists language text not null default '';
+alter table rag_document add column if not exists title_terms text not null default '';
 
 -- The metadata of pages. Pages without metadata have no row.
 create table if not exists rag_page (

@@ -26,6 +26,7 @@ from holdfast.pipelines.rag.index.qdrant.protocol import (
     QdrantPoint,
     QdrantUnavailable,
 )
+from holdfast.pipelines.rag.index.question import Question
 from holdfast.pipelines.rag.index.values import (
     DocumentName,
     EmbeddingModel,
@@ -276,8 +277,14 @@ class QdrantIndex:
     def rename_document(self, tx: Tx, name: DocumentName, *, to: str) -> None:
         self._database.rename_document(tx, name, to=to)
 
-    def search_words(self, question: str, where: Where, *, limit: int) -> list[Hit]:
+    def search_words(self, question: Question, where: Where, *, limit: int) -> list[Hit]:
         return self._database.search_words(question, where, limit=limit)
+
+    def search_runs(self, question: Question, where: Where, *, limit: int) -> list[Hit]:
+        return self._database.search_runs(question, where, limit=limit)
+
+    def chunks_allowed(self, question: Question, chunks: Sequence[int]) -> set[int]:
+        return self._database.chunks_allowed(question, chunks)
 
     def vectors(self, model: EmbeddingModel, chunks: Sequence[int]) -> dict[int, bytes]:
         return self._database.vectors(model, chunks)

@@ -12,9 +12,21 @@ from msgspec.structs import asdict, replace
 
 from holdfast.core.codec import decode_json, encode_json
 from holdfast.core.moves import Tx
-from holdfast.pipelines.rag.index.keyword_query import match_expressions, query_words
+from holdfast.pipelines.rag.index.keyword_query import (
+    KeywordQuery,
+    any_phrase,
+    covered_share,
+    has_run,
+    keyword_query,
+    match_expressions,
+    selecting_runs,
+    title_patterns,
+    title_terms,
+)
+from holdfast.pipelines.rag.index.question import Question
 from holdfast.pipelines.rag.index.sqlite.connections import ReadConnections
-from holdfast.pipelines.rag.index.sqlite.stemming import Stemmer
+from holdfast.pipelines.rag.index.sqlite.word_tables import SqliteWordTables, add_missing_columns, record_version
+from holdfast.pipelines.rag.index.tokenizer import terms_of
 from holdfast.pipelines.rag.index.values import (
     ChunkKey,
     DocumentName,
@@ -28,6 +40,7 @@ from holdfast.pipelines.rag.index.values import (
     page_rows,
     require_document,
 )
+from holdfast.pipelines.rag.index.words_rebuild import DetectLanguage, rebuild_next, require_current_words
 from holdfast.pipelines.rag.sql_statements import index_statements
 from holdfast.pipelines.rag.values import Chunk, DocumentInfo
 from holdfast.stores import files_of
@@ -44,8 +57,6 @@ COMMON_WORD = 500
 """A word that occurs in more chunks than this is common. Its count is cached: counting takes long."""
 MAX_CACHED_CHANGES = 500
 """Changes of documents after which the counts of common words are read again."""
-TOKENIZER = "porter unicode61 remove_diacritics 2"
-"""The tokenizer of rag_words. schema.sql names the same."""
 
 
 class SqliteIndex:
@@ -55,14 +66,21 @@ class SqliteIndex:
         self._connections = ReadConnections(files_of(url)[0])
         self._lock = threading.Lock()
         self._model_ids: dict[EmbeddingModel, int] = {}
-        self._stemmer: Stemmer | None = None
         self._vectors: dict[int, VectorCache] = {}
         self._common_words: dict[str, int] = {}
         self._common_words_read_at = 0
 
     def create_tables(self, tx: Tx) -> None:
+        add_missing_columns(tx)
         for statement in SCHEMA.read_text().split(";\n"):
             tx.execute(statement)
+        record_version(tx)
+
+    def require_current_words(self, tx: Tx) -> None:
+        require_current_words(tx, SQL)
+
+    def rebuild_words(self, tx: Tx, detect: DetectLanguage) -> int:
+        return rebuild_next(tx, SQL, SqliteWordTables(), detect)
 
     # writing
 
@@ -71,12 +89,17 @@ class SqliteIndex:
             self._add_document(tx, entry, entry.about)
         params = asdict(entry.name) | {"version": entry.version}
         row = tx.execute(SQL["next_chunk"], params).fetchone()
-        document_id, last_id, first_position = require_document(row, entry.name)
+        document_id, last_id, first_position, *_ = require_document(row, entry.name)
+        language = str(row[3])
+        if entry.about is not None and language:
+            tx.execute(SQL["add_language"], {"language": language})
         rows: list[Any] = []
         words: list[Any] = []
         for chunk_id, (position, chunk) in enumerate(enumerate(chunks, first_position), last_id + 1):
             rows += (chunk_id, document_id, entry.version, position, chunk.page, chunk.start, chunk.end, chunk.hash)
-            words.append((chunk_id, chunk.text, chunk.title))
+            words.append(
+                (chunk_id, *(" ".join(terms_of(text, language)) for text in (chunk.text, chunk.title)), chunk.text)
+            )
         _write_rows(tx, "add_chunk", rows, width=8)
         tx.executemany(SQL["add_words"], words)
         if pages := page_rows(document_id, entry.version, chunks):
@@ -85,7 +108,10 @@ class SqliteIndex:
             tx.execute(SQL["mark_chunked"], {"document_id": document_id, "version": entry.version})
 
     def _add_document(self, tx: Tx, entry: IndexEntry, about: DocumentInfo) -> None:
-        coming = encode_json(asdict(about) | {"metadata": entry.metadata, "version": entry.version})
+        terms = title_terms(about.title, about.language)
+        coming = encode_json(
+            asdict(about) | {"metadata": entry.metadata, "version": entry.version, "title_terms": terms}
+        )
         tx.execute(SQL["add_document"], asdict(entry.name) | {"coming": coming})
 
     def save_vectors(self, tx: Tx, model: EmbeddingModel, vectors: Mapping[bytes, bytes]) -> None:
@@ -179,26 +205,56 @@ class SqliteIndex:
     def has_all_vectors(self, collection: str, *, model: EmbeddingModel) -> bool:
         return bool(self.read("has_all_vectors", collection=collection, model_id=self._model_id(model))[0][0])
 
-    def search_words(self, question: str, where: Where, *, limit: int) -> list[Hit]:
-        params: dict[str, Any] = {"limit": limit}
-        if where.filters_documents:
-            params["documents"] = encode_json(self.matching_documents(where))
-        elif where.collection:
-            params |= where.params()
+    def search_words(self, question: Question, where: Where, *, limit: int) -> list[Hit]:
+        params = self._conditions(where) | {"limit": limit}
         hits: list[Hit] = []
-        for expression in self._expressions(question, enough=limit):
+        for expression in match_expressions(self._query(question), self._count_words, enough=limit):
             statement = SQL["search_words"].with_conditions(params)
             rows = self._connections.for_search.execute(statement, params | {"words": expression}).fetchall()
             hits = [Hit(*row) for row in rows]
-            if len(hits) == limit or len(params) == 1:
+            if len(hits) == limit or (len(params) == 1 and not question.excluded):
                 break  # with a filter, the rare words may all be in documents that are filtered out
         return hits
 
-    def _expressions(self, question: str, *, enough: int) -> list[str]:
-        words = query_words(question)
-        if self._stemmer is None:
-            self._stemmer = Stemmer(TOKENIZER)
-        return match_expressions(words, self._stemmer.stems(words), self._count_words, enough=enough)
+    def search_runs(self, question: Question, where: Where, *, limit: int) -> list[Hit]:
+        query = self._query(question)
+        runs = selecting_runs(query, self._count_words)
+        if not runs:
+            return []
+        params = self._conditions(where) | {"limit": limit, "runs": any_phrase(runs)}
+        statement = SQL["search_runs"].with_conditions(params)
+        rows = self._connections.for_search.execute(statement, params).fetchall()
+        return [
+            Hit(chunk, document, covered_share(query, [has_run(run, terms) for run in query.runs]))
+            for chunk, document, terms in rows
+        ]
+
+    def chunks_allowed(self, question: Question, chunks: Sequence[int]) -> set[int]:
+        query = self._query(question)
+        ids = encode_json(list(chunks))
+        allowed = set(chunks)
+        for phrases in query.phrases:
+            allowed &= self._matching(any_phrase(phrases), ids)
+        for phrases in query.excluded:
+            allowed -= self._matching(any_phrase(phrases), ids)
+        return allowed
+
+    def _matching(self, expression: str, ids: str) -> set[int]:
+        params = {"expression": expression, "ids": ids}
+        rows = self._connections.for_search.execute(SQL["chunks_with_terms"], params).fetchall()
+        return {row[0] for row in rows}
+
+    def _conditions(self, where: Where) -> dict[str, Any]:
+        """Return the conditions of a search: none, a collection, or the documents to look at."""
+        if where.filters_documents:
+            return {"documents": encode_json(self.matching_documents(where))}
+        return where.params()
+
+    def _query(self, question: Question) -> KeywordQuery:
+        return keyword_query(question, self.languages())
+
+    def languages(self) -> list[str]:
+        return [row[0] for row in self._connections.for_search.execute(SQL["languages"]).fetchall()]
 
     def search_vectors(self, model: EmbeddingModel, vector: np.ndarray, where: Where, *, limit: int) -> list[Hit]:
         model_id = self._model_id(model)
@@ -270,6 +326,9 @@ class SqliteIndex:
 
     def matching_documents(self, where: Where) -> list[int]:
         params = where.params()
+        if where.titles:
+            params["titles"] = title_patterns(params["titles"], self.languages())
+        params = {name: encode_json(value) if isinstance(value, list) else value for name, value in params.items()}
         return [
             row[0] for row in self._db.execute(SQL["matching_documents"].with_conditions(params), params).fetchall()
         ]

@@ -26,6 +26,8 @@ create table if not exists rag_document (
   key text,                             -- null: the document was deleted
   kind text not null default '',
   title text not null default '',
+  title_terms text not null default '', -- the terms of the title, each between spaces
+  language text not null default '',    -- the code of its language, '' if it is not known
   metadata text not null default '{}',
   coming text,                          -- kind, title, metadata and number of the version that is being added
   version integer,                      -- the version that searches find, null: none
@@ -56,8 +58,20 @@ create table if not exists rag_page (
   primary key (document_id, version, page)
 ) without rowid;
 
--- The text of chunks. The rowid is the id of the chunk.
-create virtual table if not exists rag_words using fts5 (text, title, tokenize = 'porter unicode61 remove_diacritics 2');
+-- The text of chunks, and the terms of text and title, as the tokenizer cut them. The rowid is the id of the chunk.
+-- 'ascii' divides terms at spaces only: all other characters in them are letters and digits.
+create virtual table if not exists rag_words using fts5 (terms, title, text unindexed, tokenize = 'ascii');
+
+-- The rules by which terms were made. While they are made again, `rebuilt` is the last document that has new ones.
+create table if not exists rag_tokenizer (
+  version integer not null,
+  rebuilt integer not null default 0
+);
+
+-- The languages of documents. A question is stemmed by the rules of each.
+create table if not exists rag_language (
+  language text primary key
+) without rowid;
 
 -- New text is merged less often than by default, so that the millionth chunk costs as much as the first.
 insert into rag_words (rag_words, rank)

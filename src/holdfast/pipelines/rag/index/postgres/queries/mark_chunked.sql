@@ -4,5 +4,7 @@ update rag_document
        version = coalesce(version, :version),
        kind = case when version is null then coming ->> 'kind' else kind end,
        title = case when version is null then coming ->> 'title' else title end,
+       title_terms = case when version is null then coalesce(coming ->> 'title_terms', '') else title_terms end,
+       language = case when version is null then coalesce(coming ->> 'language', '') else language end,
        metadata = case when version is null then coming -> 'metadata' else metadata end
  where id = :document_id

@@ -1,2 +1,2 @@
--- Add the text of a chunk to the full-text index.
-insert into rag_words (rowid, text, title) values (?, ?, ?)
+-- Add the terms and the text of a chunk to the full-text index.
+insert into rag_words (rowid, terms, title, text) values (?, ?, ?, ?)

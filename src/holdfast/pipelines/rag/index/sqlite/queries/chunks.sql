@@ -11,7 +11,7 @@ select c.id, l.name, d.source, d.key, d.kind, d.title, d.metadata, coalesce(p.me
                                 and e.page <> c.page
                               order by e.position desc
                               limit 1), -1) end,
-       w.text
+       w.text, d.language
   from rag_chunk c
   join rag_document d on d.id = c.document_id and d.version = c.version
   join rag_collection l on l.id = d.collection_id

@@ -1,0 +1,2 @@
+-- Record by which rules the words are made.
+insert into rag_tokenizer (version) values (:version)

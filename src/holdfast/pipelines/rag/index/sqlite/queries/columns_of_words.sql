@@ -1,0 +1,2 @@
+-- List the columns of the table of words.
+select name from pragma_table_info('rag_words')

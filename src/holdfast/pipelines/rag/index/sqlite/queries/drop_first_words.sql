@@ -1,0 +1,2 @@
+-- Delete the words of the first tokenizer.
+drop table rag_words_before
