@@ -30,7 +30,7 @@ def test_marks_are_words_of_the_question(chosen: list[str]) -> None:
 
 def test_an_ellipsis_shows_where_text_was_cut_off() -> None:
     text = " ".join(["water"] * 200 + ["anchor"] + ["water"] * 200)
-    snippet, ((start, end),) = snippet_of(text, ["anchor"])
+    snippet, ((start, end),) = snippet_of(text, "anchor")
     assert snippet.startswith("… water")
     assert snippet.endswith("water …")
     assert snippet[start:end] == "anchor"

@@ -10,6 +10,7 @@ expressions are those of SQLite's full-text search. PostgreSQL has queries of it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -32,6 +33,8 @@ MAX_RUNS = 100
 """Words of a question whose runs are looked for, at most."""
 MAX_RUN_COUNT = 5000
 """A run selects chunks if one of its words is in at most this number of chunks."""
+MAX_RUN_COUNTS = 2000
+"""Sum of the chunks that have the rarest word of each run that selects, at most."""
 PREFIX = "*"
 """The end of a term that stands for all terms that begin with it: one character of a script without spaces."""
 PREFIX_COUNT = 500
@@ -81,7 +84,11 @@ class KeywordQuery(Struct, frozen=True):
 
 def keyword_query(question: Question, languages: Iterable[str]) -> KeywordQuery:
     """Return what to look for in documents of these languages."""
-    languages = tuple(dict.fromkeys((ENGLISH, *languages)))
+    return _keyword_query(question, tuple(dict.fromkeys((ENGLISH, *languages))))
+
+
+@lru_cache(maxsize=64)  # each question is needed for its words, its runs and its phrases
+def _keyword_query(question: Question, languages: tuple[str, ...]) -> KeywordQuery:
     text = question.text[:MAX_READ]
     terms = [_phrase(text, language)[:MAX_RUNS] for language in languages]
     return KeywordQuery(
@@ -151,15 +158,27 @@ def _runs(by_language: Sequence[Phrase]) -> list[Run]:
 
 
 def selecting_runs(query: KeywordQuery, count: Count) -> list[Phrase]:
-    """Return the runs that select chunks: each has a word that is not common, and all its words occur."""
+    """Return the runs that select chunks: those with the rarest words. All words of each occur.
+
+    One run selects a copied passage, and its other runs are then seen. To look for a run takes as long as its rarest
+    word is common, so runs of common words are left out.
+    """
     longest = [run for run in query.runs if run.size == min(RUN, query.length)]
     counts = count(list(dict.fromkeys(term for run in longest for phrase in run.phrases for term in phrase)))
-    return [
-        phrase
+    rarest = {
+        phrase: rarest
         for run in longest
         for phrase in run.phrases
-        if 0 < min(_count(term, counts) for term in phrase) <= MAX_RUN_COUNT
-    ]
+        if 0 < (rarest := min(_count(term, counts) for term in phrase)) <= MAX_RUN_COUNT
+    }
+    chosen: list[Phrase] = []
+    total = 0
+    for phrase in sorted(rarest, key=lambda phrase: rarest[phrase]):
+        if chosen and total + rarest[phrase] > MAX_RUN_COUNTS:
+            break
+        total += rarest[phrase]
+        chosen.append(phrase)
+    return chosen
 
 
 def has_run(run: Run, terms: str) -> bool:

@@ -35,6 +35,7 @@ _SHARED_MARKS = "\u0300-\u036f\u3099\u309a"
 _TOKEN = re.compile(
     rf"[{_PAIRED}]+[{_PAIRED}{_SHARED_MARKS}]*|(?:(?![{_PAIRED}])[^\W_{_MARKS}])(?:(?![{_PAIRED}])[^\W_]|[{_MARKS}])*"
 )
+_ASCII_TOKEN = re.compile("[0-9A-Za-z]+")
 _IS_PAIRED = re.compile(f"[{_PAIRED}]")
 _ACCENTS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]+")
 _LETTERS = str.maketrans(
@@ -81,6 +82,10 @@ def terms_of(text: str, language: str = UNKNOWN) -> list[str]:
 
 def tokens_of(text: str, language: str = UNKNOWN) -> Iterator[Token]:
     """Yield the terms of a text with their positions in the text."""
+    if text.isascii():  # most texts, at half of the time
+        for match in _ASCII_TOKEN.finditer(text):
+            yield _cache.term(match.group()[: 2 * MAX_TERM], language), *match.span()
+        return
     for match in _TOKEN.finditer(text):
         word = match.group()
         if _IS_PAIRED.match(word):
