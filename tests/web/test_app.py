@@ -114,6 +114,7 @@ def test_collections_are_shown_as_the_command_line_shows_them(client: TestClient
     said = json.loads(CliRunner().invoke(command, words, prog_name="holdfast").output)
     assert client.get("/collections/documents").json() == said
     assert said.pop("counters")["chunks_indexed"] == 3
+    assert sum(said.pop("languages").values()) == 3
     assert client.get("/collections").json() == [said], "counting is for one of them"
 
 

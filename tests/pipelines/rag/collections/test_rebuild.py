@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,8 @@ def library(each_store: Store, tmp_path: Path) -> rag.Library:
 
 
 def found(store: Store, question: str) -> list[str]:
-    return [result.key for result in rag.Library(store).search(question, by="words")]
+    with closing(rag.Library(store)) as library:
+        return [result.key for result in library.search(question, by="words")]
 
 
 def test_an_index_of_an_earlier_release_is_refused_until_it_was_rebuilt(
@@ -88,7 +90,7 @@ def test_a_rebuild_that_was_killed_continues(
 
 def test_words_of_a_later_release_are_refused(each_store: Store) -> None:
     pytest.importorskip("numpy")
-    rag.Library(each_store, settings=rag.CollectionSettings(embedder="hash:64"))
+    rag.Library(each_store, settings=rag.CollectionSettings(embedder="hash:64")).close()
     with each_store.transaction() as tx:
         tx.execute("update rag_tokenizer set version = 99")
     with pytest.raises(WordsOutdated, match="later release"):

@@ -34,4 +34,4 @@ def test_an_ellipsis_shows_where_text_was_cut_off() -> None:
     assert snippet.startswith("… water")
     assert snippet.endswith("water …")
     assert snippet[start:end] == "anchor"
-    assert snippet_of("an anchor holds", ["anchor"]) == ("an anchor holds", ((3, 9),))
+    assert snippet_of("an anchor holds", "anchor") == ("an anchor holds", ((3, 9),))

@@ -18,7 +18,7 @@ from holdfast.pipelines.rag.index.languages import ENGLISH, without_stop_words
 from holdfast.pipelines.rag.index.question import Question
 from holdfast.pipelines.rag.index.tokenizer import is_paired, pairs_of, terms_of, variants_of, words_of
 
-MAX_SELECTED = 1500
+MAX_SELECTED = 3000
 """Chunks that are ranked, at most, if the rarest words select so few."""
 MAX_RANKED_OCCURRENCES = 40_000
 """Sum of the chunks that have each word that ranks, at most. To compute how rare a word is, every chunk that has it is
