@@ -178,3 +178,10 @@ def is_there(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:1]
+
+
+def test_the_summary_of_a_worker_shows_the_command_that_tries_dead_letters_again(holdfast: Run, folder: Path) -> None:
+    (folder / "docs" / "bad.txt").write_text("x")
+    holdfast("submit", "papers.py", "docs", "--batch", "march")
+    said = holdfast("work", "papers.py", "--drain", "--batch", "march").stdout
+    assert "  again: holdfast run papers.py --batch march --retry\n" in said

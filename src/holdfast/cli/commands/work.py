@@ -178,6 +178,7 @@ def _work(
         report=report,
         stopped_by=limit.reason,
         resume_command=cli.same_command("work", loaded.spec),
+        retry_command=_retry_command(cli, loaded, batch),
     )
     print_summary_and_exit(cli, summary, progress)
 
@@ -239,8 +240,13 @@ def _work_in_processes(
         report=report,
         stopped_by=budget.reason,
         resume_command=cli.same_command("work", loaded.spec, "--processes", str(processes)),
+        retry_command=_retry_command(cli, loaded, batch),
     )
     print_summary_and_exit(cli, summary, progress)
+
+
+def _retry_command(cli: CliContext, loaded: LoadedPipeline, batch: str | None) -> str:
+    return cli.command("run", loaded.spec, *(["--batch", batch] if batch else []), "--retry")
 
 
 def _show_news(progress: Progress, store: Store, news: Sequence[str]) -> None:
