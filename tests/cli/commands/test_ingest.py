@@ -643,3 +643,15 @@ def test_links_out_of_a_folder_are_counted_and_followed_only_when_told(
     assert "plover" in holdfast("search", "plover").output
     assert "letters: 9 deleted, 2 unchanged" in holdfast("ingest", "letters").output
     assert "plover" not in holdfast("search", "plover").output
+
+
+def test_documents_without_text_are_named_with_the_reason(holdfast: Run, letters: Path) -> None:
+    (letters / "blank.html").write_text("<html><script>x</script></html>")
+    said = holdfast("ingest", "letters")
+    assert said.exit_code == 0, said.output
+    assert "1 document is done and has no text" in said.output + said.stderr
+    assert "1 document is done and has no text" in holdfast("collection", "show", "documents").output
+    listed = holdfast("collection", "show", "documents", "--empty")
+    assert listed.output == "blank.html  no_text: the file has no text\n"
+    (row,) = json.loads(holdfast("collection", "show", "documents", "--empty", "--json").output)
+    assert (row["key"], row["code"]) == ("blank.html", "no_text")

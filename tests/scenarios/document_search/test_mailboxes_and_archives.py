@@ -15,8 +15,10 @@ import pytest
 pytest.importorskip("numpy", reason="document search needs the extra rag")
 
 from holdfast.pipelines import rag
+from holdfast.pipelines.rag.collections.remarks import read_remarks
 from holdfast.stores.protocol import Store
 from tests.scenarios.document_search.killed_ingest import kill_again_and_again
+from tests.support import sample_files
 
 WORDS = ("plover", "curlew", "dunlin", "godwit")
 
@@ -158,3 +160,41 @@ def test_an_ingest_killed_inside_a_mailbox_goes_on_at_the_next_message(tmp_path:
     assert killed.different == []
     assert killed.parsed_after_commit == []
     assert (killed.pages, killed.dead) == (242, 0)  # two pages of the list, and one for each message
+
+
+def ordinary_mail() -> bytes:
+    mail = EmailMessage()
+    mail["Subject"], mail["From"], mail["To"] = "Ordinary", "a@b", "c@d"
+    mail.set_content("The plover.")
+    mail.add_attachment(b"\x89PNG\r\n\x1a\nlogo", maintype="image", subtype="png", cid="<logo>", filename="logo.png")
+    mail.add_attachment(b"RIFF\x10\0\0\0WAVEfmt ", maintype="audio", subtype="wav", filename="call.wav")
+    mail.add_attachment(b"-----BEGIN", maintype="application", subtype="pgp-signature", filename="signature.asc")
+    mail.add_attachment(bytes(range(256)) * 9, maintype="application", subtype="octet-stream", filename="tool.bin")
+    mail.add_attachment("curlew", filename="note.txt")
+    return mail.as_bytes()
+
+
+def test_ordinary_mail_has_no_dead_letters_and_what_is_left_out_is_counted(each_store: Store, tmp_path: Path) -> None:
+    (tmp_path / "a.eml").write_bytes(ordinary_mail())
+    with library_on(each_store) as library:
+        report = library.ingest(str(tmp_path))
+        assert (report.done, report.dead) == (2, 0)
+        assert found(library, "curlew") == {"a.eml#note.txt"}
+        (remark,) = read_remarks(each_store, library.collection.name)
+    assert (remark.key, remark.code, remark.skipped) == ("a.eml", "", 4)
+    assert "call.wav (a sound or a video)" in remark.reason
+    assert "tool.bin" in remark.reason
+
+
+def test_a_document_without_text_says_why_until_it_has_some(each_store: Store, tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(sample_files.pdf([""]))
+    (tmp_path / "b.html").write_text("<html><script>x</script></html>")
+    (tmp_path / "c.txt").write_text("A plover.")
+    with library_on(each_store) as library:
+        library.ingest(str(tmp_path))
+        remarks = read_remarks(each_store, library.collection.name)
+        assert [(one.key, one.code) for one in remarks] == [("a.pdf", "pages_without_text"), ("b.html", "no_text")]
+        (tmp_path / "a.pdf").write_bytes(sample_files.pdf(["Two curlews."]))
+        (tmp_path / "b.html").unlink()
+        library.ingest(str(tmp_path))
+        assert read_remarks(each_store, library.collection.name) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -18,6 +18,7 @@ from holdfast.core.formatting import format_count, format_table, one_line, print
 from holdfast.pipelines.rag.collections.deletion import collect_garbage
 from holdfast.pipelines.rag.collections.library import Library
 from holdfast.pipelines.rag.collections.rebuild import rebuild_index
+from holdfast.pipelines.rag.collections.remarks import Remark, describe_empty, read_remarks
 from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings
 from holdfast.pipelines.rag.collections.status import read_counters, read_languages, read_status
 from holdfast.pipelines.rag.embed import check_spec
@@ -159,12 +160,17 @@ def list_(cli: CliContext, /) -> None:
 
 @collection.command()
 @click.argument("name")
+@click.option("--empty", is_flag=True, help="List the documents that are done and have no text to search, and why.")
 @common_options
 @click.pass_obj
-def show(cli: CliContext, /, *, name: str) -> None:
+def show(cli: CliContext, /, *, name: str, empty: bool) -> None:
     """Show a collection: its settings, documents by state, sources, and counts of pages and chunks."""
     with open_existing_store(cli, created_by="ingest") as store:
         known = find_collection(store, name)
+        remarks = read_remarks(store, name)
+        if empty:
+            _print_empty(cli, [remark for remark in remarks if remark.code])
+            return
         status = read_status(store, name)
         counters = read_counters(store, name)
         languages = read_languages(store, name)
@@ -183,6 +189,10 @@ def show(cli: CliContext, /, *, name: str) -> None:
         pages, chunks = format_count(counters.pages_extracted, "page"), format_count(counters.chunks_created, "chunk")
         vectors = f"{counters.chunks_embedded:,} embedded, {counters.chunks_indexed:,} indexed"
         print_line(f"  {pages} extracted, {chunks} created, {vectors}")
+    if without_text := sum(bool(remark.code) for remark in remarks):
+        print_line(f"  {describe_empty(without_text, name)}")
+    if skipped := sum(remark.skipped for remark in remarks):
+        print_line(f"  {format_count(skipped, 'part')} of messages left out: signatures, sounds, small pictures")
     if counters.retry_count:
         print_line(f"  {format_count(counters.retry_count, 'retry', 'retries')} of documents")
     if languages:
@@ -191,6 +201,16 @@ def show(cli: CliContext, /, *, name: str) -> None:
         print_line(f"  {known.settings.embedder} is a model for English; other languages are found by their words")
     for source, number in status.sources.items():
         print_line(f"  {format_count(number, 'document')} of {printable(source)}")
+
+
+def _print_empty(cli: CliContext, remarks: Sequence[Remark]) -> None:
+    if cli.json:
+        print_json([asdict(remark) for remark in remarks])
+        return
+    for remark in remarks:
+        print_line(f"{printable(remark.key)}  {remark.code}: {one_line(remark.reason)}")
+    if not remarks:
+        print_line("All documents that are done have text.")
 
 
 @collection.command()

@@ -42,6 +42,7 @@ from holdfast.engine.budget import Budget
 from holdfast.ops.redrive import redrive_dead_letters
 from holdfast.pipelines.rag.collections.library import INGEST_THREADS, Library
 from holdfast.pipelines.rag.collections.metadata import Metadata
+from holdfast.pipelines.rag.collections.remarks import describe_empty, read_remarks
 from holdfast.pipelines.rag.index.registry import STORE
 from holdfast.pipelines.rag.ingest.intake import ScanOptions
 from holdfast.pipelines.rag.ingest.removal import INGEST_ACTOR
@@ -113,6 +114,7 @@ def ingest(
             library.require_collection()
             if not limit.is_over():
                 _finish_indexing(library, progress)
+            _report_empty(library, progress)
         summary = RunSummary(
             store,
             library.pipeline.name,
@@ -126,6 +128,12 @@ def ingest(
             unreachable=unreachable,
         )
         print_summary_and_exit(cli, summary, progress)
+
+
+def _report_empty(library: Library, progress: Progress) -> None:
+    name = library.collection.name
+    if without_text := sum(bool(remark.code) for remark in read_remarks(library.store, name)):
+        progress.display.show_message(describe_empty(without_text, name))
 
 
 def _finish_indexing(library: Library, progress: Progress) -> None:

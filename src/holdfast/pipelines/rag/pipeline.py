@@ -21,6 +21,7 @@ from holdfast.core.retry import Retry
 from holdfast.core.step import AnyStep, last
 from holdfast.pipelines.rag.chunk.chunks import Split, embedding_texts, split_pages, stored_pages, with_hashes
 from holdfast.pipelines.rag.collections.metadata import read_metadata
+from holdfast.pipelines.rag.collections.remarks import Remark, remark_about, save_remark
 from holdfast.pipelines.rag.collections.settings import Collection
 from holdfast.pipelines.rag.embed import Embedder, is_remote
 from holdfast.pipelines.rag.embed.protocol import to_float16
@@ -243,6 +244,8 @@ def _paired(hashes: Sequence[bytes], new: dict[bytes, str], vectors: Any, embedd
 def _index(pipeline: Pipeline, parts: PipelineParts, read: AnyStep, chunks: AnyStep) -> None:
     index, embedder = parts.index, parts.embedder
 
+    found: dict[int, Remark | None] = {}  # from the body to its effect, which runs in the same process
+
     @pipeline.step(name="index", retry=Retry(crashes=MAX_CRASHES))
     def publish(doc: Document) -> int:
         first = _first(doc, read)
@@ -251,7 +254,9 @@ def _index(pipeline: Pipeline, parts: PipelineParts, read: AnyStep, chunks: AnyS
         if problem := _problem(doc, read):
             raise Reject(problem)
         index.upload(_name(doc), model=model_of(embedder))
-        return doc.reader.next_position(chunks.name)
+        count = doc.reader.next_position(chunks.name)
+        found[doc.id] = remark_about((page for _, page in stored_pages(doc, read)), chunks=count)
+        return count
 
     @publish.effect
     def show(tx: Tx, doc: Document, count: int) -> None:
@@ -259,6 +264,7 @@ def _index(pipeline: Pipeline, parts: PipelineParts, read: AnyStep, chunks: AnyS
             index.make_visible(tx, _name(doc), model=model_of(embedder))
         else:
             index.delete_document(tx, _name(doc))  # it has no text any more
+        save_remark(tx, _name(doc), found.pop(doc.id, None))
 
     publish.undo(_replaced_when_visible)
 

@@ -208,7 +208,16 @@ def mark_last(pieces: Iterator[Piece]) -> Iterator[Piece]:
 
 
 class Attachment(Struct, frozen=True):
-    """An attachment of a message. It becomes a document of its own."""
+    """An attachment of a message. It becomes a document of its own.
+
+    Attributes:
+        name: Its name.
+        content: Its bytes.
+        media_type: The type that the message names, such as `image/png`.
+        inline: True for a picture that the text of the message shows.
+    """
 
     name: str
     content: bytes
+    media_type: str = ""
+    inline: bool = False

@@ -111,3 +111,9 @@ def test_an_archive_is_rejected_with_its_type(tmp_path: Path, parts: dict[str, s
 def test_a_file_that_is_too_large_is_not_opened(tmp_path: Path) -> None:
     with pytest.raises(Reject, match="too large"):
         detect_file_type(sample_files.write_file(tmp_path / "a", b"words" * 100), ExtractLimits(file_bytes=100))
+
+
+def test_what_begins_like_a_text_and_goes_on_like_a_program_is_rejected(tmp_path: Path) -> None:
+    path = sample_files.write_file(tmp_path / "a", b"words " * 20_000 + bytes(range(256)) * 2_000)
+    with pytest.raises(Reject, match="binary"):
+        detect_file_type(path)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holdfast.pipelines.rag.collections import jobs, metadata
+from holdfast.pipelines.rag.collections import jobs, metadata, remarks
 from holdfast.pipelines.rag.collections.open_collection import OpenCollection
 from holdfast.pipelines.rag.collections.settings import SQL, list_collections, remove_collection
 from holdfast.pipelines.rag.index import DocumentName, EmbeddingModel, vector_spaces
@@ -31,6 +31,7 @@ def delete_collection(opened: OpenCollection) -> None:
     with store.transaction() as tx:
         remove_collection(tx, name)
         metadata.delete_metadata(tx, name)
+        remarks.delete_remarks(tx, name)
     opened.indexes.drop_abandoned()
 
 

@@ -71,6 +71,10 @@ CONTAINER_LIMITS = ContainerLimits()
 
 HEAD = 64 * 1024
 """Bytes at the start of a file that are looked at."""
+SAMPLE = 4 * 1024
+"""Bytes in the middle and at the end of a text that are looked at."""
+MAX_ZEROS = 8
+"""Zero bytes that such a sample of a text may have: logs of a crashed machine have some."""
 MARKDOWN_NAMES = {".md", ".markdown", ".mdown", ".mkd", ".mkdn"}
 
 PICTURES: tuple[tuple[bytes, FileType], ...] = (
@@ -147,6 +151,10 @@ OLE_BROKEN = (OSError, ValueError, LookupError, struct.error, RecursionError, Ov
 UNPRINTABLE = bytes([*range(1, 9), *range(14, 27), *range(28, 32), 127])
 
 
+class UnsupportedType(Reject):
+    """No parser reads files of this type."""
+
+
 def detect_file_type(path: Path, limits: ExtractLimits = LIMITS) -> FileType:
     """Return the type of a file by its content. Reject any other file with a reason that says what it is."""
     check_size(path, limits)
@@ -197,7 +205,7 @@ def _kind_of_zip(path: Path, limits: ExtractLimits) -> FileType:
         if name in mimetype:
             return kind
     if b"opendocument" in mimetype:
-        raise Reject("an OpenDocument file that is no text, sheet or presentation; save it as PDF")
+        raise UnsupportedType("an OpenDocument file that is no text, sheet or presentation; save it as PDF")
     if b"epub" in mimetype:
         return "epub"
     if names & IWORK or ("index/document.iwa" in names):
@@ -241,17 +249,17 @@ def _kind_of_ole(path: Path) -> FileType:
     for stream, kind in OLE_STREAMS:
         if stream in names:
             return kind
-    raise Reject("an OLE file of an unsupported type")
+    raise UnsupportedType("an OLE file of an unsupported type")
 
 
 def _reject_unsupported(head: bytes) -> None:
     for magic, what in UNSUPPORTED:
         if head.startswith(magic) and (magic != b"MZ" or b"\x00" in head[:64]):
-            raise Reject(what)
+            raise UnsupportedType(what)
     if head[4:8] == b"ftyp":
-        raise Reject("a video or a sound")
+        raise UnsupportedType("a video or a sound")
     if head[:4] == b"RIFF":
-        raise Reject("a video or a sound")
+        raise UnsupportedType("a video or a sound")
 
 
 def _kind_of_text(head: bytes, path: Path) -> FileType:
@@ -259,8 +267,8 @@ def _kind_of_text(head: bytes, path: Path) -> FileType:
         return "emlx"
     if _is_mail(head):
         return "eml"
-    if not _is_text(head):
-        raise Reject("an unsupported file type: it looks like binary data")
+    if not _is_text(head) or _turns_binary(path, head):
+        raise UnsupportedType("an unsupported file type: it looks like binary data")
     if not head.strip(b" \t\r\n\x0b\x0c\x00\xef\xbb\xbf\xff\xfe"):
         _reject_blank(path)
     plain = head.replace(b"\x00", b"") if b"\x00" in head else head  # UTF-16, seen as the ASCII in it
@@ -305,6 +313,20 @@ def _is_text(head: bytes) -> bool:
         if error.end < len(head) - 4:
             return _printable(head) >= 0.95
     return _printable(head) >= 0.9
+
+
+def _turns_binary(path: Path, head: bytes) -> bool:
+    """Return True if a file begins like a text and goes on like a program: in its middle or at its end."""
+    size = path.stat().st_size
+    if size <= HEAD or head.startswith((b"\xff\xfe", b"\xfe\xff")) or _is_bare_utf16(head):
+        return False
+    with path.open("rb") as file:
+        for place in (size // 2, size - SAMPLE):
+            file.seek(max(place, 0))
+            sample = file.read(SAMPLE)
+            if sample.count(0) > MAX_ZEROS or _printable(sample) < 0.8:
+                return True
+    return False
 
 
 def _is_bare_utf16(head: bytes) -> bool:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.errors import Reject
-from holdfast.pipelines.rag.values import EntryDocument, Page
+from holdfast.pipelines.rag.values import Attachment, EntryDocument, Page
 
 if TYPE_CHECKING:
     from holdfast.pipelines.rag.extract.azure_reader import AzureReader
@@ -93,8 +93,21 @@ class LocalReader(Struct, frozen=True):
                 if page.number > 1:
                     yield page
                 else:
-                    entries = enumerate(attachments_of(path, kind=kind))
-                    yield replace(page, kind=kind, entries=tuple(EntryDocument(one.name, at) for at, one in entries))
+                    entries, skipped = _parts(attachments_of(path, kind=kind))
+                    yield replace(page, kind=kind, entries=entries, skipped=skipped)
+
+
+def _parts(attachments: Iterator[Attachment]) -> tuple[tuple[EntryDocument, ...], tuple[str, ...]]:
+    """Return the attachments that become documents, with their positions, and the names of those that do not."""
+    from holdfast.pipelines.rag.extract.message_parts import reason_to_skip
+
+    entries, skipped = [], []
+    for position, attachment in enumerate(attachments):
+        if reason := reason_to_skip(attachment):
+            skipped.append(f"{attachment.name} ({reason})")
+        else:
+            entries.append(EntryDocument(attachment.name, position))
+    return tuple(entries), tuple(skipped)
 
 
 class ServiceReader(Struct, frozen=True):

@@ -11,6 +11,7 @@ from PIL import Image
 
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.extract import ocr
+from holdfast.pipelines.rag.extract.limits import ExtractLimits
 from holdfast.pipelines.rag.extract.parsers import page_count, pages_of
 from tests.support import sample_files
 
@@ -107,3 +108,19 @@ def test_an_mpo_picture_of_a_telephone_is_one_page(tmp_path: Path) -> None:
     white = Image.new("RGB", (60, 40), "white")
     white.save(path, format="MPO", save_all=True, append_images=[white])
     assert page_count(path, "jpeg") == 1
+
+
+@needs_tesseract
+def test_a_jpeg_that_is_too_large_is_scaled_down_first(tmp_path: Path) -> None:
+    seen().resize((4000, 2000)).save(tmp_path / "a.jpeg")
+    (page,) = pages_of(tmp_path / "a.jpeg", limits=ExtractLimits(megapixels=3))
+    assert page.text.split() == WORDS.split()
+
+
+@needs_tesseract
+def test_a_page_that_is_too_large_costs_that_page_and_not_the_file(tmp_path: Path) -> None:
+    large, small = sample_files.picture("Large", (2000, 1000)), sample_files.picture("Small", (800, 300))
+    small.save(tmp_path / "a.tiff", save_all=True, append_images=[large, small])
+    pages = list(pages_of(tmp_path / "a.tiff", limits=ExtractLimits(megapixels=1)))
+    assert [page.text for page in pages] == ["Small", "", "Small"]
+    assert pages[1].label == "the picture is too large and was left out"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 from holdfast.pipelines.rag.extract.parsers import page_count, pages_of
 from tests.support import sample_files
@@ -45,3 +48,18 @@ def test_filled_fields_and_comments_are_kept_and_links_are_not(tmp_path: Path) -
 def test_an_empty_page_is_a_page_without_text(tmp_path: Path) -> None:
     [page] = pages_of(sample_files.write_file(tmp_path / "a", sample_files.pdf([""])))
     assert (page.number, page.text) == (1, "")
+
+
+@pytest.mark.skipif(find_spec("tesserocr") is None, reason="no wheel of tesserocr for this Python")
+def test_letters_that_are_drawn_as_outlines_are_read_by_ocr(tmp_path: Path) -> None:
+    picture = sample_files.picture("Spring tides", (1000, 300)).convert("L").resize((500, 150))
+    dark = [[value < 128 for value in picture.crop((0, y, 500, y + 1)).tobytes()] for y in range(150)]
+    drawn = " ".join(f"{x} {600 - y} 1 1 re" for y, row in enumerate(dark) for x, is_dark in enumerate(row) if is_dark)
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R >>",
+        sample_files.stream(f"{drawn} f".encode()),
+    ]
+    (page,) = pages_of(sample_files.write_file(tmp_path / "a.pdf", sample_files.pdf_file(objects)))
+    assert (page.how, page.text.split()) == ("ocr", ["Spring", "tides"])

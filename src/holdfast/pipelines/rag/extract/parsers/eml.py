@@ -63,7 +63,9 @@ def _attachments(path: Path, limits: ExtractLimits) -> Iterator[Attachment]:
                 yield Attachment(names.unique(f"{name.removesuffix('.eml')}.eml"), _as_bytes(inner))
         else:
             name = _file_name(part) or "attachment" + (mimetypes.guess_extension(part.get_content_type()) or ".bin")
-            yield Attachment(names.unique(name), _payload(part))
+            media_type = part.get_content_type()
+            inline = media_type.startswith("image/") and (bool(part["Content-ID"]) or _disposition(part) == "inline")
+            yield Attachment(names.unique(name), _payload(part), media_type, inline)
 
 
 @contextmanager

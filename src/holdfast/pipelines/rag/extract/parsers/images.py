@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "TIFF", "GIF", "BMP", "WEBP", "JPEG2000", "HEIF")
 """Pillow opens MPO, which many telephones write, as a JPEG."""
+TOO_LARGE = "the picture is too large and was left out"
 BROKEN = (OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError, IndexError)
 """What Pillow raises for files that are cut off or damaged."""
 
@@ -28,7 +29,11 @@ def pages(path: Path, *, start: int, limits: ExtractLimits) -> Iterator[Page]:
     with _opened(path) as picture:
         count = _count(picture, limits)
         for number in range(start + 1, count + 1):
-            yield Page(number, read_text(_frame(picture, number, limits)), how="ocr", last=number == count)
+            frame = _frame(picture, number, limits, is_only=count == 1)
+            if frame is None:
+                yield Page(number, "", label=TOO_LARGE, last=number == count)
+            else:
+                yield Page(number, read_text(frame), how="ocr", last=number == count)
 
 
 def count(path: Path, *, limits: ExtractLimits) -> int:
@@ -82,15 +87,24 @@ def _count(picture: Image, limits: ExtractLimits) -> int:
         raise Reject(f"broken: the pages of the picture cannot be counted ({error})") from error
 
 
-def _frame(picture: Image, number: int, limits: ExtractLimits) -> Image:
-    """Decode one page, upright."""
+def _frame(picture: Image, number: int, limits: ExtractLimits, *, is_only: bool) -> Image | None:
+    """Decode one page, upright. A JPEG that is too large is scaled down while it is decoded.
+
+    Any other that is too large is left out: the result is None, or a rejection if it is the only one.
+    """
     from PIL import Image, ImageOps
 
     try:
         if picture.format == "TIFF":
             picture.seek(number - 1)
         width, height = picture.size
+        if width * height > limits.megapixels * 1_000_000 and picture.format in ("JPEG", "MPO"):
+            scale = next((one for one in (2, 4, 8) if width * height / one**2 <= limits.megapixels * 1_000_000), 8)
+            picture.draft("L", (width // scale, height // scale))
+            width, height = picture.size
         if width * height > limits.megapixels * 1_000_000:
+            if not is_only:
+                return None
             raise Reject(
                 f"the picture has {width * height / 1e6:,.0f} megapixels, and at most {limits.megapixels} are "
                 "allowed; scale it down"

@@ -13,6 +13,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import islice
 from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,10 @@ FEW_LETTERS = 32
 """A page with fewer letters and with a picture counts as a scan: a stamp or a page number may be on it as text."""
 MIN_COVERAGE = 0.1
 """Share of a page that its pictures must cover to be read by OCR. Logos cover less."""
+MIN_SEGMENTS, MAX_PATHS = 400, 20_000
+"""Lines and curves that make a page worth an OCR, and paths that are looked at. A letter has about ten."""
 MIN_DPI = 50
-"""A page that is too large to be rendered even at this resolution is rejected."""
+"""A page that is too large to be rendered even at this resolution is left out."""
 MAX_RENDERED_PIXELS = 25_000_000
 """Pixels of a rendered page, at most: A3 at 300 dots per inch. Posters are rendered at a lower resolution."""
 OPEN_ERRORS = {
@@ -118,11 +121,36 @@ def _reject_if_all_broken(document: PdfDocument) -> None:
 
 def _read(page: PdfPage, number: int, limits: ExtractLimits) -> Page:
     text = _text(page)
-    if sum(map(str.isalnum, text[: FEW_LETTERS * 8])) < FEW_LETTERS and _is_covered_by_pictures(page, number, limits):
-        recognised = _ocr_text(page, number, limits)
-        if len(recognised) > len(text.strip()):
-            return Page(number, "\n".join([recognised, *_annotations(page)]), how="ocr")
+    if sum(map(str.isalnum, text[: FEW_LETTERS * 8])) >= FEW_LETTERS:
+        return Page(number, "\n".join([text, *_annotations(page)]))
+    try:
+        recognised = _ocr_text(page, limits) if _needs_ocr(page, limits) else ""
+    except _PageTooLarge as error:
+        return Page(number, "\n".join([text, *_annotations(page)]), label=str(error))
+    if len(recognised) > len(text.strip()):
+        return Page(number, "\n".join([recognised, *_annotations(page)]), how="ocr")
     return Page(number, "\n".join([text, *_annotations(page)]))
+
+
+class _PageTooLarge(Exception):
+    """A picture on a page, or the page itself, is too large for OCR. The page is left out, and not the file."""
+
+
+def _needs_ocr(page: PdfPage, limits: ExtractLimits) -> bool:
+    """Return True if a page without text is covered by pictures, or has outlines that may be letters."""
+    return _is_covered_by_pictures(page, limits) or _has_outlines(page)
+
+
+def _has_outlines(page: PdfPage) -> bool:
+    """Return True if lines and curves are drawn on a page, as many as a few words have."""
+    from pypdfium2 import raw
+
+    segments = 0
+    for path in islice(page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=3), MAX_PATHS):
+        segments += max(raw.FPDFPath_CountSegments(path.raw), 0)
+        if segments >= MIN_SEGMENTS:
+            return True
+    return False
 
 
 def _text(page: PdfPage) -> str:
@@ -139,7 +167,7 @@ def _text(page: PdfPage) -> str:
             return str(text_page.get_text_bounded())
 
 
-def _is_covered_by_pictures(page: PdfPage, number: int, limits: ExtractLimits) -> bool:
+def _is_covered_by_pictures(page: PdfPage, limits: ExtractLimits) -> bool:
     from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
 
     width, height = page.get_size()
@@ -147,19 +175,18 @@ def _is_covered_by_pictures(page: PdfPage, number: int, limits: ExtractLimits) -
     for picture in page.get_objects(filter=[FPDF_PAGEOBJ_IMAGE], max_depth=3):
         wide, high = picture.get_px_size()
         if (megapixels := wide * high / 1e6) > limits.megapixels:
-            raise Reject(
-                f"a picture on page {number} has {megapixels:,.0f} megapixels, and at most {limits.megapixels} "
-                "are allowed"
+            raise _PageTooLarge(
+                f"a picture on this page has {megapixels:,.0f} megapixels, and at most {limits.megapixels} are read"
             )
         left, bottom, right, top = picture.get_bounds()
         covered += max(right - left, 0) * max(top - bottom, 0)
     return bool(covered >= MIN_COVERAGE * width * height)
 
 
-def _ocr_text(page: PdfPage, number: int, limits: ExtractLimits) -> str:
+def _ocr_text(page: PdfPage, limits: ExtractLimits) -> str:
     width, height = (side / 72 for side in page.get_size())
     if width * height * MIN_DPI**2 > limits.megapixels * 1_000_000:
-        raise Reject(f"page {number} is {width:,.0f} by {height:,.0f} inches: too large for OCR")
+        raise _PageTooLarge(f"this page is {width:,.0f} by {height:,.0f} inches: too large for OCR")
     dpi = min(DPI, sqrt(MAX_RENDERED_PIXELS / max(width * height, 1e-6)))
     bitmap = page.render(scale=dpi / 72, grayscale=True)
     with closing(bitmap):
