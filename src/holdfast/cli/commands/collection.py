@@ -189,10 +189,7 @@ def show(cli: CliContext, /, *, name: str, empty: bool) -> None:
         pages, chunks = format_count(counters.pages_extracted, "page"), format_count(counters.chunks_created, "chunk")
         vectors = f"{counters.chunks_embedded:,} embedded, {counters.chunks_indexed:,} indexed"
         print_line(f"  {pages} extracted, {chunks} created, {vectors}")
-    if without_text := sum(bool(remark.code) for remark in remarks):
-        print_line(f"  {describe_empty(without_text, name)}")
-    if skipped := sum(remark.skipped for remark in remarks):
-        print_line(f"  {format_count(skipped, 'part')} of messages left out: signatures, sounds, small pictures")
+    _print_remarks(remarks, name)
     if counters.retry_count:
         print_line(f"  {format_count(counters.retry_count, 'retry', 'retries')} of documents")
     if languages:
@@ -201,6 +198,13 @@ def show(cli: CliContext, /, *, name: str, empty: bool) -> None:
         print_line(f"  {known.settings.embedder} is a model for English; other languages are found by their words")
     for source, number in status.sources.items():
         print_line(f"  {format_count(number, 'document')} of {printable(source)}")
+
+
+def _print_remarks(remarks: Sequence[Remark], name: str) -> None:
+    if without_text := sum(bool(remark.code) for remark in remarks):
+        print_line(f"  {describe_empty(without_text, name)}")
+    if skipped := sum(remark.skipped for remark in remarks):
+        print_line(f"  {format_count(skipped, 'part')} of messages left out: signatures, sounds, small pictures")
 
 
 def _print_empty(cli: CliContext, remarks: Sequence[Remark]) -> None:
