@@ -211,7 +211,7 @@ MUTANTS: tuple[Mutant, ...] = (
         COMMIT,
         "        with self._writing():\n",
         "        with self._writing():\n"
-        "            run_effects([one for one in moves if self._held(one.claim, one.before)], self._run_effect)\n"
+        "            self._run_effects([one for one in moves if self._held(one.claim, one.before)])\n"
         "        with self._writing():\n",
     ),
     _one(
