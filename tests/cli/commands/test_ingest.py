@@ -268,6 +268,31 @@ def test_collections_are_made_shown_changed_and_deleted(holdfast: Run, letters: 
     assert "letters: 2 new" in holdfast("ingest", "letters", "-c", "small").output
 
 
+def test_a_collection_shows_languages_and_for_which_its_model_was_made(holdfast: Run, letters: Path) -> None:
+    created = holdfast("collection", "create", "scans", "--ocr-languages", "eng+deu").output
+    assert "granite; local, OCR in eng, deu" in created
+    shown = holdfast("collection", "show", "scans").output
+    assert "granite is a model for English; other languages are found by their words" in shown
+    holdfast("collection", "create", "any", "--embedder", "hash:64")
+    holdfast("ingest", "letters", "-c", "any")
+    shown = holdfast("collection", "show", "any").output
+    assert "languages: 2 en" in shown
+    assert "model for English" not in shown
+    assert "use names such as" in holdfast("collection", "configure", "any", "--ocr-languages", "german").output
+
+
+def test_the_words_of_an_index_are_made_again(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    assert "Nothing to do" in holdfast("collection", "rebuild").output
+    with closing(sqlite3.connect("holdfast.db")) as db, db:
+        db.execute("update rag_tokenizer set version = 1")
+    refused = holdfast("search", "tide", "--words")
+    assert refused.exit_code == 2
+    assert "holdfast collection rebuild" in refused.output
+    assert json.loads(holdfast("collection", "rebuild", "--json").output) == {"documents": 2}
+    assert holdfast("search", "tide", "--words").exit_code == 0
+
+
 def test_collections_are_looked_at_while_somebody_writes(holdfast: Run, letters: Path) -> None:
     holdfast("ingest", "letters")
     with closing(sqlite3.connect("holdfast.db", isolation_level=None)) as writer:

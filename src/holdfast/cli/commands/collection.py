@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -83,6 +84,12 @@ settings_options = option_group(
         "--reader",
         type=click.Choice(["local", "azure"]),
         help=f"What extracts text: this machine, or Azure Document Intelligence. [default: {DEFAULTS.reader}]",
+    ),
+    click.option(
+        "--ocr-languages",
+        metavar="NAMES",
+        help="Languages of scanned pages and pictures, by Tesseract's names: eng,deu. "
+        f"[default: {','.join(DEFAULTS.ocr_languages)}]",
     ),
     click.option(
         "--at-once",
@@ -306,6 +313,8 @@ def _with_changes(settings: CollectionSettings, given: dict[str, Any]) -> Collec
     changes = {name: value for name, value in given.items() if value is not None}
     split = {name: changes.pop(name) for name in ("size", "overlap", "how") if name in changes}
     rate = {name: changes.pop(name) for name in ("requests", "tokens") if name in changes}
+    if "ocr_languages" in changes:
+        changes["ocr_languages"] = tuple(re.split(r"[\s,+]+", changes["ocr_languages"].strip()))
     changes["rate"] = RateLimit(**asdict(settings.rate) | rate)
     try:
         if "embedder" in changes:
@@ -322,7 +331,9 @@ def _format_settings(settings: CollectionSettings) -> str:
     index = f"; vectors in {settings.index}" if settings.index != STORE else ""
     chunks = f"{split.how} chunks of {split.size:,} {unit}, {split.overlap:,} shared"
     pages = f", {settings.pages_per_commit:,} pages per commit" if settings.pages_per_commit > 1 else ""
-    return f"{chunks}; {settings.embedder}; {reader}{pages}{index}"
+    is_default = settings.ocr_languages == DEFAULTS.ocr_languages
+    ocr = "" if is_default else f", OCR in {', '.join(settings.ocr_languages)}"
+    return f"{chunks}; {settings.embedder}; {reader}{ocr}{pages}{index}"
 
 
 def _format_languages(languages: Mapping[str, int]) -> str:

@@ -22,10 +22,11 @@ from holdfast.core.step import AnyStep, last
 from holdfast.pipelines.rag.chunk.chunks import Split, embedding_texts, split_pages, stored_pages, with_hashes
 from holdfast.pipelines.rag.collections.metadata import read_metadata
 from holdfast.pipelines.rag.collections.remarks import Remark, remark_about, save_remark
-from holdfast.pipelines.rag.collections.settings import Collection
+from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings
 from holdfast.pipelines.rag.embed import Embedder, is_remote
 from holdfast.pipelines.rag.embed.protocol import to_float16
 from holdfast.pipelines.rag.embed.registry import model_of
+from holdfast.pipelines.rag.extract.limits import DEFAULT_OCR_LANGUAGES
 from holdfast.pipelines.rag.extract.readers import RESUME_AT, Reader
 from holdfast.pipelines.rag.index import DocumentName, Index, IndexEntry
 from holdfast.pipelines.rag.values import Chunk, EntryDocument, Page, mark_last
@@ -106,7 +107,7 @@ def build_pipeline(collection: Collection, parts: PipelineParts) -> Pipeline:
     """Build the pipeline of a collection."""
     settings = collection.settings
     pipeline = Pipeline(collection.name)
-    pages = read = _extract(pipeline, parts, settings.reader)
+    pages = read = _extract(pipeline, parts, settings)
     for body in parts.pages:
         pages = pipeline.step(over=pages, name=body.__name__)(body)
     chunks = _chunk(pipeline, parts, read, pages, settings.splitting)
@@ -115,8 +116,11 @@ def build_pipeline(collection: Collection, parts: PipelineParts) -> Pipeline:
     return pipeline
 
 
-def _extract(pipeline: Pipeline, parts: PipelineParts, reader: str) -> AnyStep:
+def _extract(pipeline: Pipeline, parts: PipelineParts, collection: CollectionSettings) -> AnyStep:
     read = parts.reader
+    step_settings: dict[str, Any] = {"reader": collection.reader}
+    if collection.ocr_languages != DEFAULT_OCR_LANGUAGES:  # else documents of earlier releases would be read again
+        step_settings["ocr_languages"] = list(collection.ocr_languages)
 
     @pipeline.step(
         runs_in="process",
@@ -124,7 +128,7 @@ def _extract(pipeline: Pipeline, parts: PipelineParts, reader: str) -> AnyStep:
         timeout=PAGE_TIMEOUT,
         limit=parts.at_once,
         commit_every=parts.pages_per_commit,
-        settings={"reader": reader},
+        settings=step_settings,
         circuit=SOURCES,
     )
     def extract(doc: Document, cursor: int = 0) -> Iterator[Page]:

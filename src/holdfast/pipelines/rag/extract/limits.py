@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from holdfast.core.errors import Reject
 
+DEFAULT_OCR_LANGUAGES = ("eng",)
+"""The languages in which pictures are read if a collection names no others."""
+
 
 class ExtractLimits(Struct, frozen=True, kw_only=True):
     """Maximum sizes and counts of one file. Real documents stay far below; decompression bombs do not."""
@@ -31,6 +34,8 @@ class ExtractLimits(Struct, frozen=True, kw_only=True):
     stream_bytes: int = 128 << 20
     """Unpacked bytes of one stream of a PDF, except pictures."""
     attachments: int = 1_000
+    ocr_languages: tuple[str, ...] = DEFAULT_OCR_LANGUAGES
+    """Not a limit: the languages in which pictures are read, by Tesseract's names. Every parser gets its limits."""
 
 
 LIMITS = ExtractLimits()

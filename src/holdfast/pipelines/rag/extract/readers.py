@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.core.errors import Reject
+from holdfast.pipelines.rag.extract.limits import DEFAULT_OCR_LANGUAGES, LIMITS
 from holdfast.pipelines.rag.values import Attachment, EntryDocument, Page
 
 if TYPE_CHECKING:
@@ -73,9 +74,11 @@ class LocalReader(Struct, frozen=True):
 
     Args:
         allow_private: Also fetch documents from addresses in private networks.
+        ocr_languages: The languages in which pictures are read, by Tesseract's names.
     """
 
     allow_private: bool = False
+    ocr_languages: tuple[str, ...] = DEFAULT_OCR_LANGUAGES
 
     def __call__(self, payload: Mapping[str, Any], *, start: int) -> Iterator[Page]:
         from holdfast.pipelines.rag.extract.container_pages import container_kind, container_pages
@@ -89,7 +92,8 @@ class LocalReader(Struct, frozen=True):
                 after = payload.get(RESUME_AT)
                 yield from container_pages(path, container, start=start, resume_at=after, depth=depth, name=name)
                 return
-            for page in pages_of(path, start=start, kind=kind):
+            limits = replace(LIMITS, ocr_languages=self.ocr_languages)
+            for page in pages_of(path, start=start, kind=kind, limits=limits):
                 if page.number > 1:
                     yield page
                 else:

@@ -33,7 +33,8 @@ def pages(path: Path, *, start: int, limits: ExtractLimits) -> Iterator[Page]:
             if frame is None:
                 yield Page(number, "", label=TOO_LARGE, last=number == count)
             else:
-                yield Page(number, read_text(frame), how="ocr", last=number == count)
+                text = read_text(frame, limits.ocr_languages)
+                yield Page(number, text, how="ocr", last=number == count)
 
 
 def count(path: Path, *, limits: ExtractLimits) -> int:

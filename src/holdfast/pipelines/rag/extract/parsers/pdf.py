@@ -190,7 +190,7 @@ def _ocr_text(page: PdfPage, limits: ExtractLimits) -> str:
     dpi = min(DPI, sqrt(MAX_RENDERED_PIXELS / max(width * height, 1e-6)))
     bitmap = page.render(scale=dpi / 72, grayscale=True)
     with closing(bitmap):
-        return read_text(bitmap.to_pil())
+        return read_text(bitmap.to_pil(), limits.ocr_languages)
 
 
 def _annotations(page: PdfPage) -> list[str]:
