@@ -890,8 +890,8 @@ def test_a_stream_in_a_child_stops_at_its_next_item_when_the_worker_stops(
 
     harness.submit("a")
     began = monotonic()
-    harness.drain(budget=timedelta(seconds=0.3))
-    assert monotonic() - began < 5
+    harness.drain(budget=timedelta(seconds=1.5))
+    assert monotonic() - began < 30
     here = harness.document()
     assert (here.state, here.attempts) == ("waiting", 0)
     assert harness.kept("numbers") == list(range(here.checkpoint.cursor))
