@@ -63,3 +63,15 @@ def test_letters_that_are_drawn_as_outlines_are_read_by_ocr(tmp_path: Path) -> N
     ]
     (page,) = pages_of(sample_files.write_file(tmp_path / "a.pdf", sample_files.pdf_file(objects)))
     assert (page.how, page.text.split()) == ("ocr", ["Spring", "tides"])
+
+
+def test_the_chosen_entries_of_a_list_are_read(tmp_path: Path) -> None:
+    field = b"<< /Type /Annot /Subtype /Widget /FT /Ch /Ff 2097152 /T (quay) /Rect [0 0 99 99] /P 3 0 R "
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [4 0 R] >> >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Annots [4 0 R] >>",
+        field + b"/Opt [(North) (East) (South)] /V [(North) (South)] /I [0 2] >>",
+    ]
+    (page,) = pages_of(sample_files.write_file(tmp_path / "a.pdf", pdf_file(objects)))
+    assert page.text.strip() == "North, South"

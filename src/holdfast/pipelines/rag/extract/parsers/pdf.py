@@ -94,6 +94,7 @@ def _opened(path: Path, limits: ExtractLimits) -> Iterator[PdfDocument]:
         raise Reject(OPEN_ERRORS.get(error.err_code or 0, f"broken: the PDF cannot be opened ({error})")) from error
     with closing(document):
         check_pages(len(document), limits)
+        document.init_forms()  # else the entries of lists are not known
         yield document
 
 
@@ -203,9 +204,26 @@ def _annotations(page: PdfPage) -> list[str]:
             kind = raw.FPDFAnnot_GetSubtype(annotation) if annotation else LINK
             if kind not in (LINK, POPUP):
                 text = _string_value(annotation, b"V" if kind == FORM_FIELD else b"Contents").strip()
+                if not text and kind == FORM_FIELD:
+                    text = ", ".join(_choices(page, annotation))
                 if text and not (kind == FORM_FIELD and text in BUTTON_VALUES):
                     texts[text] = None
     return list(texts)
+
+
+def _choices(page: PdfPage, annotation: Any) -> Iterator[str]:
+    """Yield the chosen entries of a list."""
+    from pypdfium2 import raw
+
+    if page.formenv is None:
+        return
+    for index in range(min(raw.FPDFAnnot_GetOptionCount(page.formenv, annotation), MAX_ANNOTATIONS)):
+        if raw.FPDFAnnot_IsOptionSelected(page.formenv, annotation, index):
+            size = raw.FPDFAnnot_GetOptionLabel(page.formenv, annotation, index, None, 0)
+            buffer = ctypes.create_string_buffer(max(size, 2))
+            target = ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR))
+            raw.FPDFAnnot_GetOptionLabel(page.formenv, annotation, index, target, size)
+            yield buffer.raw.decode("utf-16-le", errors="ignore").rstrip("\x00")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""PPTX: one page per slide, with its title as label, its tables, its diagrams and the speaker notes."""
+"""PPTX: one page per slide, with its title as label, its tables, its diagrams, its footer and the speaker notes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from holdfast.pipelines.rag.extract.parsers.office_package import OfficePackage,
 from holdfast.pipelines.rag.values import Page
 
 TITLES = {"title", "ctrTitle"}
-IGNORED_PLACEHOLDERS = {"sldNum", "sldImg", "hdr", "ftr", "dt"}
-"""Placeholders without content: slide number, slide image, header, footer, date."""
+IGNORED_PLACEHOLDERS = {"sldNum", "sldImg", "hdr", "dt"}
+"""Placeholders without content: slide number, slide image, header of notes, date."""
 
 
 def pages(path: Path, *, start: int, limits: ExtractLimits) -> Iterator[Page]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
+from math import isfinite
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,6 +20,26 @@ MAX_GAP = 16
 """Tabs for empty cells, at most: a row with one cell at the far right does not get 16,383 tabs."""
 DATE_FORMATS = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
 """The numbers of Excel's built-in date and time formats."""
+NUMBER_FORMATS = {
+    1: "0",
+    2: "0.00",
+    3: "#,##0",
+    4: "#,##0.00",
+    9: "0%",
+    10: "0.00%",
+    37: "#,##0",
+    38: "#,##0",
+    39: "#,##0.00",
+    40: "#,##0.00",
+}
+"""Excel's built-in formats of numbers, by their numbers."""
+DIGITS = re.compile(r"([#0,?]*[0#])(?:\.([0#?]+))?")
+CURRENCY = re.compile(r'\[\$([^\]-]+)[^\]]*\]|"\s*([$€£¥]|[A-Z]{3})\s*"|([$€£¥])')
+MAX_DIGITS = 400
+SHORT_NUMBER = 15
+"""Characters. A number that is not longer is shown as the file has it."""
+MAX_FORMATTED = 1e15
+"""Numbers from here on have more digits than are exact."""
 NOT_LETTERS = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.|_.')
 
 
@@ -48,9 +69,10 @@ def _labelled_pages(package: OfficePackage, limits: ExtractLimits) -> Iterator[t
     main = package.main_part("xl/workbook.xml")
     relations = package.relations(main)
     sheets = _sheets(package, main, relations, limits)
-    formatter = _CellFormatter(_strings(package, relations), _date_styles(package, relations), _epoch(package, main))
+    formatter = _CellFormatter(_strings(package, relations), _formats(package, relations), _epoch(package, main))
     for sheet in sheets:
-        for text in in_pages(_rows(package.events(sheet.part), formatter)):
+        lines = chain(_rows(package.events(sheet.part), formatter), _notes(package, sheet.part))
+        for text in in_pages(lines):
             yield sheet.name, text
 
 
@@ -114,9 +136,9 @@ def _column(reference: str) -> int:
 class _CellFormatter:
     """Format cell values: texts are stored in a shared list, dates are stored as numbers."""
 
-    def __init__(self, strings: list[str], date_styles: set[int], epoch: datetime) -> None:
+    def __init__(self, strings: list[str], formats: _Formats, epoch: datetime) -> None:
         self._strings = strings
-        self._date_styles = date_styles
+        self._formats = formats
         self._epoch = epoch
 
     def format(self, value: str, type_: str, style: str) -> str:
@@ -125,8 +147,11 @@ class _CellFormatter:
             return self._strings[index] if 0 <= index < len(self._strings) else ""
         if type_ == "b":
             return "TRUE" if value == "1" else "FALSE"
-        if type_ in ("", "n") and style.isdecimal() and int(style[:9]) in self._date_styles:
-            return self._date(value)
+        if type_ in ("", "n"):
+            number = int(style[:9]) if style.isdecimal() else 0
+            if number in self._formats.dates:
+                return self._date(value)
+            return format_number(value, self._formats.numbers.get(number, ""))
         return " ".join(value.split())
 
     def _date(self, value: str) -> str:
@@ -176,9 +201,63 @@ def _strings(package: OfficePackage, relations: dict[str, Relation]) -> list[str
     return strings
 
 
-def _date_styles(package: OfficePackage, relations: dict[str, Relation]) -> set[int]:
-    """Return the numbers of the cell styles that format a number as a date or a time."""
+class _Formats(Struct, frozen=True):
+    """The cell styles that show a number as a date or a time, and the formats of the others, by their numbers."""
+
+    dates: set[int]
+    numbers: dict[int, str]
+
+
+def _notes(package: OfficePackage, sheet: str) -> Iterator[str]:
+    """Yield the text boxes and comments of a sheet."""
+    for relation in package.relations(sheet).values():
+        if relation.type not in ("comments", "drawing"):
+            continue
+        text, in_text = "", False
+        for event in package.events(relation.target):
+            if event.kind == "text":
+                text += event.name if in_text else ""
+                continue
+            in_text = event.kind == "start" and event.name == "t"
+            if event.kind == "end" and event.name in ("comment", "p") and text.strip():
+                yield " ".join(text.split())
+                text = ""
+
+
+def format_number(value: str, code: str) -> str:
+    """Return a number as people see it: with 15 digits at most, and the digits, percent and currency of its format.
+
+    Args:
+        value: The number, as the file has it.
+        code: The format of its cell. Empty: none.
+    """
+    try:
+        number = float(value)
+    except ValueError:
+        return " ".join(value.split())
+    if not isfinite(number) or len(value) > MAX_DIGITS:
+        return value[:MAX_DIGITS]
+    section = code.split(";", maxsplit=1)[0]
+    currency = CURRENCY.search(section)
+    plain = NOT_LETTERS.sub("", section)
+    digits = DIGITS.search(plain)
+    if digits is None or "E+" in plain or "/" in plain or abs(number) >= MAX_FORMATTED:
+        return f"{number:.15g}" if len(value) > SHORT_NUMBER else value
+    decimals = min(len(digits[2] or ""), 15)
+    text = f"{number * 100 if '%' in plain else number:{',' if ',' in digits[1] else ''}.{decimals}f}"
+    if "%" in plain:
+        return f"{text}%"
+    if currency is None:
+        return text
+    symbol = next(part for part in currency.groups() if part)
+    return f"{text} {symbol}" if currency.start() > section.find("0") >= 0 else f"{symbol}{text}"
+
+
+def _formats(package: OfficePackage, relations: dict[str, Relation]) -> _Formats:
+    """Return the formats of the cell styles."""
     formats = set(DATE_FORMATS)
+    codes = dict(NUMBER_FORMATS)
+    numbers: dict[int, str] = {}
     styles: set[int] = set()
     in_cells, number = False, 0
     for event in package.events(_part_of(relations, "styles")):
@@ -191,8 +270,12 @@ def _date_styles(package: OfficePackage, relations: dict[str, Relation]) -> set[
             named = "0"
         if event.name == "numFmt" and re.search("[ymdhs]", NOT_LETTERS.sub("", event.get("formatCode").lower())):
             formats.add(int(named))
+        elif event.name == "numFmt":
+            codes[int(named)] = event.get("formatCode")[:200]
         elif event.name == "xf" and in_cells:
             if int(named) in formats:
                 styles.add(number)
+            elif int(named) in codes:
+                numbers[number] = codes[int(named)]
             number += 1
-    return styles
+    return _Formats(styles, numbers)
