@@ -54,8 +54,8 @@ def may_import(importer: str, name: str) -> bool:
         return first == "core"
     if layer in ("sources", "containers"):
         return first in ("core", layer)
-    if layer == "sqlalchemy":
-        return first == "core"
+    if layer in ("sqlalchemy", "files"):  # holdfast.files is the short path of a ready pipeline
+        return first == "core" if layer == "sqlalchemy" else target.startswith("pipelines.files")
     if first == "sqlalchemy":
         return False
     if first == "process_identity":

@@ -22,7 +22,7 @@ def test_the_list_of_commands_is_complete() -> None:
     first_level = [name for name in every_command() if " " not in name]
     assert first_level == [*(name for section in COMMANDS.values() for name in section), "help"]
     assert " ".join(first_level) == (
-        "ingest watch search serve collection run submit work plan status show explain dead review doc batch "
+        "ingest watch search serve collection run submit work files plan status show explain dead review doc batch "
         "pipeline store help"
     )
 

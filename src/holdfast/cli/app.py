@@ -32,6 +32,7 @@ COMMANDS = {
         "run": ("run", "Submit documents and process them until all are done."),
         "submit": ("run", "Submit documents for workers to process."),
         "work": ("run", "Process submitted documents."),
+        "files": ("run", "Load record files into tables, each record once."),
         "plan": ("rag", "Show what a run or an ingest would do."),
     },
     "Look": {
@@ -103,7 +104,7 @@ class App(CommandGroup):
             labels = [section, *[""] * (len(commands) - 1)]
             for label, (name, (_, sentence)) in zip(labels, commands.items(), strict=True):
                 formatter.write(f"{label:9}{name:12}{sentence}\n")
-        formatter.write(f"\n{MORE_HELP}\n")
+        formatter.write(f"{MORE_HELP}\n")
 
 
 @contextmanager

@@ -17,6 +17,13 @@ EXAMPLES = {
     "run": ("run papers.py ./pdfs", "run papers.py", "cat keys.txt | holdfast run papers.py - --batch march"),
     "submit": ("submit papers.py ./pdfs --batch march",),
     "work": ("work papers.py", "work papers.py --drain --processes 4", "work papers.py --key a.pdf"),
+    "files load": (
+        "files load 'logs/*.csv.gz' --into sqlite:///events.db --table event",
+        "files load transform.py ./in --into postgresql://me@host/db --table event --watch",
+    ),
+    "files status": ("files status --store sqlite:///events.db",),
+    "files failed": ("files failed --store sqlite:///events.db --export bad.jsonl",),
+    "files retry": ("files retry --into sqlite:///events.db --table event --mended bad.jsonl",),
     "plan": ("plan papers.py", "plan ./contracts --price 0.02"),
     "status": ("status", "status papers --batch march"),
     "show": ("show pdfs/a.pdf", "show pdfs/a.pdf --items"),

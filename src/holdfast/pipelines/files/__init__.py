@@ -1,1 +1,25 @@
 """Record files: load the records of CSV, JSON Lines and Parquet files into tables, each exactly once."""
+
+from __future__ import annotations
+
+from holdfast.pipelines.files.loader import DryRun, FileLoad, Loader, file_loads, set_aside
+from holdfast.pipelines.files.pipeline import Ceiling
+from holdfast.pipelines.files.transform import Transform, load_transform
+from holdfast.pipelines.files.values import Column, FileChanged, FileOptions, FileRefused, FilesError, SetAside
+
+__all__ = [
+    "Ceiling",
+    "Column",
+    "DryRun",
+    "FileChanged",
+    "FileLoad",
+    "FileOptions",
+    "FileRefused",
+    "FilesError",
+    "Loader",
+    "SetAside",
+    "Transform",
+    "file_loads",
+    "load_transform",
+    "set_aside",
+]

@@ -232,8 +232,9 @@ def _refuse_too_many(doc: Document, ceiling: Ceiling, at: FilePosition, *, ended
     if ceiling.is_exceeded(at, ended=ended):
         allowed = f"{ceiling.count:,}" if ceiling.count is not None else f"{ceiling.share:.0%} of the records"
         raise TooManySetAside(
-            f"{at.aside:,} of {at.total:,} records of {doc.key} were set aside, more than {allowed}. They are in the "
-            "table file_set_aside. To go on from here, load it with a higher limit and try it again"
+            f"{at.aside:,} of {at.total:,} records of {doc.key} were set aside, more than {allowed}. Look at "
+            "them with `holdfast files failed`. To go on from here: `holdfast files load --retry` with a higher "
+            "--max-failed"
         )
 
 
@@ -256,7 +257,7 @@ def _open(doc: Document, parts: LoadParts) -> Iterator[tuple[Path, Callable[[], 
             if (found.st_size, found.st_mtime_ns) != (wanted.size, wanted.mtime_ns):
                 raise FileChanged(
                     f"{doc.key} was changed after it was submitted: it had {wanted.size:,} bytes and has "
-                    f"{found.st_size:,}. Load it again: the new version replaces the rows of this one"
+                    f"{found.st_size:,}. Run `holdfast files load` again: the new version replaces the rows of this one"
                 )
 
         check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.core.document import Document
@@ -272,3 +273,53 @@ def keep_aside(tx: Tx, doc: Document, records: Sequence[SetAside]) -> None:
 def forget_aside(tx: Tx, doc: Document) -> None:
     """Delete the records of earlier versions that were set aside."""
     tx.execute(f"delete from {SET_ASIDE} where document_id = ?", (doc.id,))  # noqa: S608
+
+
+def read_statistics(store: Store) -> dict[int, tuple[Any, ...]]:
+    """Return the file type and the counts of each document; nothing if there was no load yet."""
+    with store.reading() as tx:
+        if not _columns_of(tx, LOADS):
+            return {}
+        found = tx.execute(
+            f"select document_id, file_type, {', '.join(COUNTS)} from {LOADS}"  # noqa: S608
+        )
+        return {row[0]: tuple(row[1:]) for row in found.fetchall()}
+
+
+def read_aside(store: Store, document_id: int) -> list[tuple[Any, ...]]:
+    """Return the records of a document that are still set aside."""
+    with store.reading() as tx:
+        if not _columns_of(tx, SET_ASIDE):
+            return []
+        return [
+            tuple(row)
+            for row in tx.execute(
+                f"select line, byte_offset, reason, raw, number from {SET_ASIDE} "  # noqa: S608
+                "where document_id = ? and loaded_at is null order by number",
+                (document_id,),
+            ).fetchall()
+        ]
+
+
+def load_mended(tx: Tx, table: TargetTable, number: int, rows: Sequence[tuple[Any, ...]]) -> int:
+    """Write the rows of a record that was set aside, once. Return 1, or 0 if its file has another version now."""
+    found = tx.execute(
+        f"update {SET_ASIDE} set loaded_at = ? where number = ? and loaded_at is null "  # noqa: S608
+        f"and generation = (select l.generation from {LOADS} l where l.document_id = {SET_ASIDE}.document_id "
+        "and l.published = l.generation) returning document_id",
+        (_now(), number),
+    ).fetchone()
+    if found is None:
+        return 0
+    (document_id,) = found
+    table.write_rows(tx, document_id, rows)
+    tx.execute(
+        f"update {LOADS} set records_failed = records_failed - 1, records_persisted = records_persisted + ?, "  # noqa: S608
+        "records_filtered = records_filtered + ? where document_id = ?",
+        (len(rows), int(not rows), document_id),
+    )
+    return 1
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()

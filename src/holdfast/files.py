@@ -1,0 +1,35 @@
+"""The short path of `holdfast.pipelines.files`: load record files into tables."""
+
+from holdfast.pipelines.files import (
+    Ceiling,
+    Column,
+    DryRun,
+    FileChanged,
+    FileLoad,
+    FileOptions,
+    FileRefused,
+    FilesError,
+    Loader,
+    SetAside,
+    Transform,
+    file_loads,
+    load_transform,
+    set_aside,
+)
+
+__all__ = [
+    "Ceiling",
+    "Column",
+    "DryRun",
+    "FileChanged",
+    "FileLoad",
+    "FileOptions",
+    "FileRefused",
+    "FilesError",
+    "Loader",
+    "SetAside",
+    "Transform",
+    "file_loads",
+    "load_transform",
+    "set_aside",
+]
