@@ -14,6 +14,9 @@ were not in the collection; or counted as relevant.
 "known passages" measures another kind of question: six to eight words in a row from a document, which is the only right
 answer. About 150 documents are used. The words are as they are in the text, in quotes, or one of them is left out or is
 another one. The figure is the mean reciprocal rank, with 0 if it is not among the first twenty.
+
+"languages" are 56 sentences of seven languages in languages.tsv, all in one collection. The question of each has its
+words in other forms or places. Only words are searched. The figure is the mean reciprocal rank of its sentence.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ ANSWERS = 20
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", type=Path, help="folder that keeps the texts and the store")
-    parser.add_argument("--only", choices=["scifact", "cranfield"])
+    parser.add_argument("--only", choices=["scifact", "cranfield", "languages"])
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         home = args.keep or Path(folder)
@@ -56,6 +59,8 @@ def main() -> None:
             if args.only in (None, name):
                 documents, questions, judged = load()
                 measure(home, name, documents, questions, judged)
+        if args.only in (None, "languages"):
+            measure_languages()
 
 
 def measure(
@@ -76,6 +81,21 @@ def measure(
             print(f"  {way:<20} nDCG@10: {'; '.join(scores)}", flush=True)
             ranks = [f"{kind} {_mrr(library, asked, by):.4f}" for kind, asked in _passages(documents).items()]
             print(f"  {'':<20} MRR of known passages: {'; '.join(ranks)}", flush=True)
+
+
+def measure_languages() -> None:
+    rows = [line.split("\t") for line in (Path(__file__).parent / "languages.tsv").read_text("utf-8").splitlines()]
+    with tempfile.TemporaryDirectory() as folder, holdfast.open(f"sqlite:///{folder}/languages.db") as store:
+        texts = Path(folder) / "texts"
+        texts.mkdir()
+        for place, (_, text, _) in enumerate(rows):
+            (texts / f"{place}.txt").write_text(text, "utf-8")
+        library = rag.Library(store, settings=rag.CollectionSettings(embedder="hash:64"))
+        print(f"languages: {library.ingest(str(texts))}")
+        for language in dict.fromkeys(row[0] for row in rows):
+            questions = {str(place): row[2] for place, row in enumerate(rows) if row[0] == language}
+            print(f"  {language:<20} MRR by words: {_mrr(library, questions, 'words'):.4f}")
+        library.close()
 
 
 def _mrr(library: rag.Library, questions: Mapping[str, str], by: str | None) -> float:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.pipelines.rag.index.question import Question, parse_question
+from holdfast.pipelines.rag.index.question import MAX_PARTS, Question, parse_question
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,7 @@ def test_the_syntax_is_read(question: str, parsed: Question) -> None:
         "tides - and wind",
         "minus -20 degrees",
         "type:novel",
+        "tide path:" + "*a" * 7,
         "author:ada",
         "title: tides",
         "title:",
@@ -53,6 +54,12 @@ def test_the_syntax_is_read(question: str, parsed: Question) -> None:
 )
 def test_what_is_not_syntax_is_words(question: str) -> None:
     assert parse_question(question) == Question(text=question)
+
+
+def test_a_question_has_a_limited_number_of_parts() -> None:
+    parsed = parse_question(" ".join(f'"phrase {n}" path:p{n}' for n in range(100)))
+    assert (len(parsed.phrases), len(parsed.paths)) == (MAX_PARTS, MAX_PARTS)
+    assert "phrase 99" in parsed.text
 
 
 @given(st.text(st.sampled_from('ab "-:titlepathtype*?[()\u201c'), max_size=40) | st.text())

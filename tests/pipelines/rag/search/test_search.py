@@ -50,6 +50,46 @@ def whales(tmp_path: Path) -> Iterator[Library]:
         yield library
 
 
+@pytest.fixture
+def tides(tmp_path: Path) -> Iterator[Library]:
+    folder = tmp_path / "tides"
+    folder.mkdir()
+    (folder / "spring.txt").write_text("High water\n\nThe spring tide comes at new and at full moon, and so does rain.")
+    (folder / "neap.md").write_text("# Low water\n\nThe neap tide comes a week after the other one, in spring too.")
+    with holdfast.open(f"sqlite:///{tmp_path}/tides.db") as store:
+        library = Library(store, settings=CollectionSettings(embedder="hash:64"))
+        library.ingest(str(folder))
+        yield library
+
+
+@pytest.mark.parametrize("by", [None, "words", "meaning"])
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ('"spring tide"', {"spring.txt"}),
+        ('tide "week after"', {"neap.md"}),
+        ('"tide spring"', set()),
+        ("tide -neap", {"spring.txt"}),
+        ('tide -"spring tide"', {"neap.md"}),
+        ("tide title:low", {"neap.md"}),
+        ("tide path:spring", {"spring.txt"}),
+        ("tide type:markdown", {"neap.md"}),
+        ("tide type:markdown type:text", {"spring.txt", "neap.md"}),
+        ('"spring tide" type:markdown', set()),
+    ],
+)
+def test_the_syntax_of_a_question_holds_for_words_and_for_meaning(
+    tides: Library, question: str, found: set[str], by: By | None
+) -> None:
+    assert {result.key for result in tides.search(question, by=by)} == found
+
+
+def test_a_copied_passage_comes_first_also_with_a_word_changed(tides: Library) -> None:
+    (best, *_) = tides.search("comes a week before the other one in spring")
+    assert best.key == "neap.md"
+    assert best.score <= 1
+
+
 @pytest.mark.parametrize("by", [None, "words", "meaning"])
 def test_documents_are_found_behind_one_that_fills_the_lists(whales: Library, by: By | None) -> None:
     found = whales.search("whale song", limit=6, each=1, by=by)

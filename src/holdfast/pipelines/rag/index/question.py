@@ -15,6 +15,10 @@ from msgspec import Struct
 from holdfast.pipelines.rag.extract.file_type import FileType
 from holdfast.pipelines.rag.index.tokenizer import words_of
 
+MAX_PARTS = 20
+"""Phrases, excluded words and filters that are read as such, at most of each. Others are words: each costs a search."""
+MAX_STARS = 6
+"""Stars in a pattern of paths. More would take a database very long; the pattern is read as words instead."""
 _QUOTES = str.maketrans("\u201c\u201d\u201e\u201f", '""""')
 _ITEM = re.compile(
     r"""(?:[(\[]+(?="))?            # a bracket before a phrase
@@ -57,6 +61,8 @@ def parse_question(question: str) -> Question:
     found: dict[str, list[str]] = {"text": [], "phrases": [], "excluded": [], "titles": [], "paths": [], "kinds": []}
     for match in _ITEM.finditer(question.translate(_QUOTES)):
         part, value = _read(match)
+        if len(found[part]) >= MAX_PARTS and part != "text":
+            part = "text"
         found[part].append(value)
         if part == "phrases":
             found["text"].append(value)
@@ -81,6 +87,8 @@ def _read(match: re.Match[str]) -> tuple[str, str]:
         return ("excluded" if can_be_excluded else "text"), value
     if field == "type":
         return ("kinds", value.lower()) if value.lower() in FILE_TYPES else ("text", value)
+    if field == "path" and value.count("*") > MAX_STARS:
+        return "text", value
     if field is not None:
         return ("titles", value) if field == "title" else ("paths", _pattern_of(value))
     return ("text" if quoted is None else "phrases"), value
