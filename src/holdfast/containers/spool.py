@@ -7,6 +7,7 @@ it disappears with its process, also after a kill. A process keeps only the last
 
 from __future__ import annotations
 
+import atexit
 import os
 import tempfile
 from collections.abc import Callable
@@ -57,6 +58,7 @@ def spooled(path: Path, unpack: Callable[[BinaryIO], Spool]) -> Spool:
     return spool
 
 
+@atexit.register
 def forget() -> None:
     """Delete the copy that this process has."""
     while _last:

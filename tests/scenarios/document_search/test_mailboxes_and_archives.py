@@ -194,7 +194,11 @@ def test_a_document_without_text_says_why_until_it_has_some(each_store: Store, t
         library.ingest(str(tmp_path))
         remarks = read_remarks(each_store, library.collection.name)
         assert [(one.key, one.code) for one in remarks] == [("a.pdf", "pages_without_text"), ("b.html", "no_text")]
-        (tmp_path / "a.pdf").write_bytes(sample_files.pdf(["Two curlews."]))
+        (tmp_path / "a.pdf").rename(tmp_path / "z.pdf")
+        library.ingest(str(tmp_path))
+        remarks = read_remarks(each_store, library.collection.name)
+        assert [(one.key, one.code) for one in remarks] == [("b.html", "no_text"), ("z.pdf", "pages_without_text")]
+        (tmp_path / "z.pdf").write_bytes(sample_files.pdf(["Two curlews."]))
         (tmp_path / "b.html").unlink()
         library.ingest(str(tmp_path))
         assert read_remarks(each_store, library.collection.name) == []

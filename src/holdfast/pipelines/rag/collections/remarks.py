@@ -93,6 +93,13 @@ def save_remark(tx: Tx, name: DocumentName, remark: Remark | None) -> None:
         SQL.run(tx, "save_remark", **row, code=remark.code, reason=remark.reason, skipped=remark.skipped)
 
 
+def rename_remark(tx: Tx, name: DocumentName, *, to: str) -> None:
+    """Change the key of the document that a remark is about. A remark about the new key is deleted."""
+    row = {"collection": name.collection, "source": name.source}
+    SQL.run(tx, "delete_remark", **row, key=to)
+    SQL.run(tx, "rename_remark", **row, key=name.key, new=to)
+
+
 def delete_remarks(tx: Tx, collection: str) -> None:
     """Delete the remarks about all documents of a collection."""
     SQL.run(tx, "delete_remarks", collection=collection)

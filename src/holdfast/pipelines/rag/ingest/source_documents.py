@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from holdfast.core.errors import UnknownDocument
 from holdfast.core.model import DocumentStatus, NewDocument, Plan
 from holdfast.core.moves import Tx
+from holdfast.pipelines.rag.collections.remarks import rename_remark
 from holdfast.pipelines.rag.index import DatabaseIndex, DocumentName, Index
 from holdfast.pipelines.rag.ingest.attachments import ATTACHMENT_MARK, OWN, attachment_fingerprint, is_attachment_of
 from holdfast.pipelines.rag.ingest.file_changes import FileChange
@@ -142,6 +143,7 @@ class SourceDocuments:
             for key in renamed:
                 if key in moved:
                     self._index.rename_document(tx, self._name(key), to=moved[key].key)
+                    rename_remark(tx, self._name(key), to=moved[key].key)
             self._files.mark_gone(tx, [*{old, *(replaced[key].key for key in renamed if key in replaced)}])
             self._files.save(tx, [now])
 

@@ -13,7 +13,7 @@ To add a type:
 1. Write its module.
 2. Add the type to `FileType` in file_type.py, and detect it in `detect_file_type`.
 3. Add it to PARSERS below, and decide whether it belongs to WHOLE_TEXT_TYPES.
-4. Add a sample to tests/support, and a fuzz target to tests/fuzz/targets/documents.py.
+4. Add a sample to tests/support, and a fuzz target to tests/fuzz/targets/parsers.py.
 """
 
 from __future__ import annotations
