@@ -65,6 +65,9 @@ def search(
 
     The documents are searched by the words of QUESTION and by its meaning. Each result shows the document, the page,
     and the text around the words.
+
+    QUESTION may have "words in this order", a -word that results must not have, and title:, path: and type: to select
+    documents. Put all of it in single quotes.
     """
     if words and meaning:
         raise CliError("--words and --meaning exclude each other; without them, both kinds of search are used")
