@@ -41,6 +41,17 @@ class Filing(PipelineHarness):
     def _file(self, doc: holdfast.Document) -> object:
         return self.file(doc)
 
+    def drain_until_busy(self) -> None:
+        """Drain until `file` is called. It asks to be called again in an hour."""
+        budget = holdfast.Budget()
+
+        def file(doc: holdfast.Document) -> None:
+            budget.stop("it was called")
+            raise holdfast.RetryLater("busy", after=3600)
+
+        self.file = file
+        self.drain(budget=budget)
+
     def _put(self, where: set[str], doc: holdfast.Document) -> None:
         self.runs.append(f"{doc.step} {doc.key}")
         if doc.key not in self.lossy:
@@ -174,9 +185,8 @@ def test_a_rewind_by_a_person_is_no_failure(store: Store) -> None:
 
 def test_a_waiting_document_goes_back_before_a_worker_takes_it_up(store: Store) -> None:
     harness = Filing(store)
-    harness.file = lambda doc: (_ for _ in ()).throw(holdfast.RetryLater("busy", after=3600))
     harness.submit("a")
-    harness.drain(budget=timedelta(seconds=1))
+    harness.drain_until_busy()
     assert harness.document().checkpoint.step == "file"
     harness.up.clear()
     assert harness.verify().rewound == 1
@@ -186,11 +196,10 @@ def test_a_waiting_document_goes_back_before_a_worker_takes_it_up(store: Store) 
 
 def test_a_waiting_document_that_did_not_get_past_its_place_is_parked(store: Store) -> None:
     harness = Filing(store)
-    harness.file = lambda doc: (_ for _ in ()).throw(holdfast.RetryLater("busy", after=3600))
     harness.lossy.add("a")
     harness.submit("a")
     for word in ("rewound", "parked"):
-        harness.drain(budget=timedelta(seconds=1))
+        harness.drain_until_busy()
         assert getattr(harness.verify(), word) == 1
     assert harness.document().reason == sentence(
         WORK_GONE_AGAIN, step="upload", since="before the document passed file"
@@ -234,9 +243,8 @@ def test_a_dead_letter_whose_work_is_gone_is_reported_and_stays_dead(store: Stor
 
 
 def _at_file(harness: Filing) -> int:
-    harness.file = lambda doc: (_ for _ in ()).throw(holdfast.RetryLater("busy", after=3600))
     harness.submit("a")
-    harness.drain(budget=timedelta(seconds=1))
+    harness.drain_until_busy()
     harness.file = lambda doc: None
     return harness.document().id
 
@@ -281,8 +289,7 @@ def test_a_held_document_whose_work_is_gone_again_stays_with_who_holds_it(store:
     harness.lossy.add("a")
     harness.up.clear()
     assert harness.verify().rewound == 1
-    harness.file = lambda doc: (_ for _ in ()).throw(holdfast.RetryLater("busy", after=3600))
-    harness.drain(budget=timedelta(seconds=1))
+    harness.drain_until_busy()
     assert harness.document().checkpoint.step == "file"
     store.pause([number], who="counsel", reason="legal hold")
     assert harness.verify().rewound == 1
