@@ -2,6 +2,7 @@
 
 from holdfast.pipelines.files import (
     Ceiling,
+    CheckpointManager,
     Column,
     DryRun,
     FileChanged,
@@ -10,6 +11,7 @@ from holdfast.pipelines.files import (
     FileRefused,
     FilesError,
     Loader,
+    ProcessingStats,
     SetAside,
     Transform,
     file_loads,
@@ -19,6 +21,7 @@ from holdfast.pipelines.files import (
 
 __all__ = [
     "Ceiling",
+    "CheckpointManager",
     "Column",
     "DryRun",
     "FileChanged",
@@ -27,6 +30,7 @@ __all__ = [
     "FileRefused",
     "FilesError",
     "Loader",
+    "ProcessingStats",
     "SetAside",
     "Transform",
     "file_loads",

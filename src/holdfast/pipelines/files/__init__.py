@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.pipelines.files.checkpoint_manager import CheckpointManager, ProcessingStats
 from holdfast.pipelines.files.loader import DryRun, FileLoad, Loader, file_loads, set_aside
 from holdfast.pipelines.files.pipeline import Ceiling
 from holdfast.pipelines.files.transform import Transform, load_transform
@@ -9,6 +10,7 @@ from holdfast.pipelines.files.values import Column, FileChanged, FileOptions, Fi
 
 __all__ = [
     "Ceiling",
+    "CheckpointManager",
     "Column",
     "DryRun",
     "FileChanged",
@@ -17,6 +19,7 @@ __all__ = [
     "FileRefused",
     "FilesError",
     "Loader",
+    "ProcessingStats",
     "SetAside",
     "Transform",
     "file_loads",

@@ -7,11 +7,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.core.document import Document
+from holdfast.core.model import Claim
 from holdfast.core.moves import Tx
 from holdfast.core.row_tables import DOCUMENT_ID
 from holdfast.pipelines.files.values import Column, FilesError, Kind, RecordBlock, SetAside
+from holdfast.stores.file_checkpoints import create_view
 from holdfast.stores.protocol import Store
 
+PIPELINES = ("files", "file_checkpoints")
+"""The pipelines whose documents are record files."""
 LOADS = "file_loads"
 SET_ASIDE = "file_set_aside"
 STAGED = "_staged"
@@ -85,6 +89,7 @@ class TargetTable:
     def create(self, store: Store) -> None:
         """Create what does not exist yet: the table, the table of staged rows, and their indexes."""
         with store.transaction() as tx:
+            _lock(tx)
             types = _SQLITE if tx.dialect == "sqlite" else _POSTGRES
             fields = ", ".join(f"{quoted(column.name)} {types[column.kind]}" for column in self.columns)
             for table in (self.name, self.staged):
@@ -191,6 +196,7 @@ def _columns_of(tx: Tx, table: str) -> list[Column]:
 def create_statistics(store: Store) -> None:
     """Create the tables of statistics and of records set aside, if they do not exist yet."""
     with store.transaction() as tx:
+        _lock(tx)
         is_sqlite = tx.dialect == "sqlite"
         number = "integer primary key autoincrement" if is_sqlite else "bigint generated always as identity primary key"
         time, data = ("text", "blob") if is_sqlite else ("timestamptz", "bytea")
@@ -206,6 +212,13 @@ def create_statistics(store: Store) -> None:
             f"raw {data} not null, loaded_at {time})"
         )
         tx.execute(f"create index if not exists {SET_ASIDE}_document_id on {SET_ASIDE} (document_id)")
+        create_view(tx, PIPELINES)
+
+
+def _lock(tx: Tx) -> None:
+    """Let one process at a time create tables. PostgreSQL fails if two create the same one."""
+    if tx.dialect == "postgresql":
+        tx.execute("select pg_advisory_xact_lock(hashtext('holdfast.files'))")
 
 
 COUNTS = ("records_total", "records_filtered", "records_persisted", "records_failed", "processing_time_ms")
@@ -238,6 +251,15 @@ def count_up(
     counts = (block.total, block.filtered, block.count, len(block.aside), round(block.milliseconds))
     done = now if block.is_last else None
     tx.execute(_COUNT_UP, (doc.id, doc.generation, file_type, file_timestamp, target, *counts, now, done))
+
+
+def count_file(
+    tx: Tx, claim: Claim, persisted: int, block: RecordBlock, *, file_type: str, file_timestamp: str | None
+) -> None:
+    """Write the statistics of a file that was processed by a program of its own."""
+    counts = (block.total, block.filtered, persisted, 0, round(block.milliseconds))
+    place = (claim.document_id, claim.checkpoint.generation)
+    tx.execute(_COUNT_UP, (*place, file_type, file_timestamp, "", *counts, _now(), _now()))
 
 
 def published_generation(tx: Tx, document_id: int) -> int | None:
