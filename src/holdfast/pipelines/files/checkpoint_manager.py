@@ -43,7 +43,7 @@ class ProcessingStats(Struct, frozen=True):
 
 
 class CheckpointManager:
-    """Gives each file to one worker at a time, over any store.
+    """Give each file to one worker at a time, over any store.
 
     A file that failed can be claimed again, up to `retries` times. A file whose worker is gone, or silent for longer
     than the lease, can be claimed by another one. What the first one then completes is refused.
