@@ -27,7 +27,7 @@ STEP = "process"
 
 
 class ProcessingStats(Struct, frozen=True):
-    """What became of the records of a file.
+    """Counts of the records of a file.
 
     Attributes:
         total: Records that were read.
@@ -117,7 +117,7 @@ class CheckpointManager:
 
         Args:
             file_url: The file.
-            stats: What became of its records.
+            stats: The counts of its records.
 
         Raises:
             LeaseLost: This worker does not have the file any more, or never had it.
