@@ -14,8 +14,8 @@ from holdfast.cli.command_group import MOVED, first_sentence
 from holdfast.core.distribution import DISTRIBUTION
 from tests.cli.conftest import Run
 
-LARGEST_HELP = (24, 80)
-"""Lines and columns of the smallest usual terminal."""
+LARGEST_HELP = (23, 80)
+"""Lines and columns of the smallest usual terminal, without the line of the prompt."""
 
 
 def test_the_list_of_commands_is_complete() -> None:

@@ -62,10 +62,16 @@ def test_what_names_nothing_is_refused_before_anything_is_submitted(holdfast: Ru
     assert "no pipelines" in holdfast("status").stdout
 
 
-def test_a_document_that_is_named_twice_is_refused(holdfast: Run) -> None:
-    result = holdfast("run", "papers.py", "docs", "docs/a.txt")
+def test_a_file_that_several_arguments_name_is_submitted_once(holdfast: Run, folder: Path) -> None:
+    (folder / "link").symlink_to("docs")
+    assert keys("docs/*.txt", "link", "./docs/../docs/a.txt", "docs") == ["docs/a.txt", "docs/b.txt"]
+    assert "submitted: 2 new" in holdfast("run", "papers.py", "docs", "docs/a.txt").stdout
+
+
+def test_a_key_that_is_named_twice_is_refused(holdfast: Run) -> None:
+    result = holdfast("run", "papers.py", "-", stdin='{"key": "a"}\n{"key": "a"}\n')
     assert result.exit_code == 2
-    assert f"'{Path.cwd()}/docs/a.txt' was named twice" in result.stderr
+    assert "'a' was named twice" in result.stderr
 
 
 def test_stdin_gives_paths_keys_and_json_lines(holdfast: Run) -> None:

@@ -68,9 +68,9 @@ def test_what_came_from_a_source_is_found_by_it(client: TestClient, source: str)
     ("query", "said"),
     [
         ("", "the parameter q is required"),
-        ("q=", "q takes the question"),
-        ("q=%20%20", "q takes the question"),
-        ("q=!!!", "it has no word and no number"),
+        ("q=", "the question in q has no word"),
+        ("q=%20%20", "the question in q has no word"),
+        ("q=!!!", "the question in q has no word and no number"),
         ("q=a&limit=0", "limit takes a number from 1 to 1,000, not '0'"),
         ("q=a&limit=1001", "limit takes a number"),
         ("q=a&limit=1_0", "limit takes a number"),

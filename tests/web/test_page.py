@@ -49,6 +49,11 @@ def test_the_page_has_a_form_and_loads_nothing(client: TestClient) -> None:
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
+def test_the_page_shows_the_syntax_of_questions_until_there_is_one(client: TestClient) -> None:
+    assert "<code>-neap</code>" in client.get("/").text
+    assert "<code>-neap</code>" not in client.get("/", params={"q": "anchor"}).text
+
+
 def test_answers_are_escaped_and_their_words_are_marked(client: TestClient) -> None:
     answer = client.get("/", params={"q": "anchor in sand"})
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer.text

@@ -122,9 +122,7 @@ def _print_traceback(cli: CliContext) -> None:
         print_lines(traceback.format_exc(), err=True, nl=False)
 
 
-MORE_HELP = """\
-Every command has --help, --json, --debug and --store URL. More pages:
-`holdfast COMMAND --help`, `holdfast help exit-codes`, `holdfast --version`."""
+MORE_HELP = "All take --help, --json, --debug and --store. Also: `holdfast help exit-codes`."
 
 
 @click.group(

@@ -70,6 +70,8 @@ def documents_from_args(
 ) -> Iterator[Submittable]:
     """Yield the documents that the arguments name. Raise CliError first if one of them names nothing.
 
+    A file that several arguments name is yielded once.
+
     Args:
         args: Paths, globs and URLs. A dash stands for the lines of stdin.
         skip: Files that are not documents.
@@ -78,7 +80,9 @@ def documents_from_args(
     """
     for arg in args:
         _require_match(arg)
-    return _walk(args, frozenset(map(canonical_path, map(str, skip))), links or LinkRule(), allow_private=allow_private)
+    skipped = frozenset(map(canonical_path, map(str, skip)))
+    found = _walk(args, skipped, links or LinkRule(), allow_private=allow_private)
+    return _once(found) if len(args) > 1 else found
 
 
 def documents_from_pipeline(loaded: LoadedPipeline) -> Iterator[Submittable]:
@@ -119,6 +123,17 @@ def _walk(args: Sequence[str], skip: frozenset[str], links: LinkRule, *, allow_p
             matches = sorted(match for match in glob.iglob(arg, recursive=True) if is_file(match))  # noqa: PTH207
             root = _fixed_part(arg)
             yield from (_stat(canonical_path(match)) for match in matches if links.allows(match, root))
+
+
+def _once(documents: Iterator[Submittable]) -> Iterator[Submittable]:
+    """Leave out files that came before. Keys that are named twice stay: their payloads may differ."""
+    seen: set[str] = set()
+    for document in documents:
+        if isinstance(document, SourceFile):
+            if document.key in seen:
+                continue
+            seen.add(document.key)
+        yield document
 
 
 def _without_file_scheme(arg: str) -> str:

@@ -31,6 +31,7 @@ def render_page(
             "title": f"{form.question} - holdfast" if form.question else "holdfast",
             "question": form.question,
             "collections": [{"name": name, "selected": name == form.collection} for name in collections],
+            "shows_syntax": bool(collections and not form.question),
             "error": error,
             "no_collections": not error and not collections,
             "nothing_found": bool(not error and collections and hits is not None and not hits),

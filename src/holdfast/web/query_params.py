@@ -45,7 +45,7 @@ def _text(name: str, value: str) -> str:
 
 def _question(name: str, value: str) -> str:
     if not any(map(str.isalnum, value)):
-        raise BadParameter(f"{name} takes the question, such as {name}=notice+period; it has no word and no number")
+        raise BadParameter(f"the question in {name} has no word and no number")
     if len(value) > MAX_QUESTION_LENGTH:
         raise BadParameter(f"{name} takes at most {MAX_QUESTION_LENGTH:,} characters")
     return value

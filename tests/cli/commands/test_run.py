@@ -331,6 +331,18 @@ def extract(doc, cursor=0):
 """
 
 
+def test_a_refused_pipeline_does_not_say_that_work_goes_on(holdfast: Run, folder: Path) -> None:
+    holdfast("run", "papers.py", "docs/a.txt")
+    holdfast("submit", "papers.py", "docs/b.txt")
+    papers = folder / "papers.py"
+    papers.write_text(papers.read_text().replace("extract", "read"))
+    for command in (("run", "papers.py"), ("work", "papers.py", "--drain"), ("work", "papers.py", "--processes", "2")):
+        result = holdfast(*command)
+        assert result.exit_code == 2
+        assert "no longer has the steps at which documents are" in result.stderr
+        assert "done before" not in result.stdout
+
+
 def test_a_run_after_a_kill_says_what_it_resumes(holdfast: Run, folder: Path, start: Start) -> None:
     (folder / "stopped.py").write_text(STOPPED)
     killed = start("run", "stopped.py", "docs/a.txt")

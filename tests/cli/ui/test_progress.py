@@ -134,6 +134,22 @@ def test_a_step_is_left_by_what_was_never_counted_there_and_nothing_falls_below_
         assert min(lowest) == 0
 
 
+def test_a_worker_that_has_done_all_does_not_repeat_its_last_line_with_a_rate_that_fades(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seconds = iter(range(0, 1000, 5))
+    with holdfast.open("memory://") as store:
+        holdfast.submit(pipeline(), store, batch="b", documents=[("a", None), ("b", None)])
+        counts = ProgressCounts(pipeline(), store, batch=None, threads=8, clock=lambda: float(next(seconds)))
+        counts.recount()
+        display = TextDisplay()
+        display.show_counts(counts)
+        holdfast.drain(pipeline(), store, listeners=[counts])
+        for _ in range(3):
+            display.show_counts(counts)
+    assert capsys.readouterr().out.splitlines()[1:] == ["2 of 2 documents (100%): 2 done"]
+
+
 def test_a_worker_that_waits_does_not_repeat_its_last_line(capsys: pytest.CaptureFixture[str]) -> None:
     with holdfast.open("memory://") as store:
         holdfast.submit(pipeline(), store, batch="b", documents=[("a", None)])

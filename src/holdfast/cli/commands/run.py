@@ -149,6 +149,7 @@ def _run(
             who, name = current_user(), loaded.pipeline.name
             redriven = redrive_dead_letters(store, name, batch=batch, who=who, reason="--retry")
             progress.display.show_message(format_redriven(redriven))
+        store.check(loaded.pipeline.shape())  # nothing goes on if the pipeline is refused
         show_resumed_work(progress, store)
         report = run_worker(cli, api.drain, loaded, store, progress=progress, budget=budget, options=options)
     summary = RunSummary(

@@ -169,7 +169,7 @@ def _work(
     verb = api.drain if drain else api.work
     options |= {"batch": batch, "maintenance": maintenance_scan(scan)}
     with show_progress(cli, counts, limit) as progress:
-        _show_news(progress, store, news)
+        _show_news(progress, store, loaded, news)
         report = run_worker(cli, verb, loaded, store, progress=progress, budget=limit, options=options)
     summary = RunSummary(
         store,
@@ -208,7 +208,7 @@ def _work_in_processes(
     counts.recount_interval = 1.0  # this process gets no events of the workers
     began = monotonic()
     with show_progress(cli, counts, budget) as progress, stopping_on_signals(budget):
-        _show_news(progress, store, news)
+        _show_news(progress, store, loaded, news)
         output = _ProcessOutput(progress, budget)
 
         def start(number: int) -> CommandProcess:
@@ -249,9 +249,10 @@ def _retry_command(cli: CliContext, loaded: LoadedPipeline, batch: str | None) -
     return cli.command("run", loaded.spec, *(["--batch", batch] if batch else []), "--retry")
 
 
-def _show_news(progress: Progress, store: Store, news: Sequence[str]) -> None:
+def _show_news(progress: Progress, store: Store, loaded: LoadedPipeline, news: Sequence[str]) -> None:
     for message in news:
         progress.display.show_message(message)
+    store.check(loaded.pipeline.shape())  # nothing goes on if the pipeline is refused
     show_resumed_work(progress, store)
 
 

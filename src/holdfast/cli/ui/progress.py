@@ -176,13 +176,13 @@ def show_progress(cli: CliContext, counts: ProgressCounts, budget: Budget) -> It
 
 
 def format_progress(counts: ProgressCounts) -> str:
-    """Return all counts in one line."""
+    """Return all counts in one line. Without a rate if nothing is active: it would only fade."""
     speed, items = counts.rates()
     left = counts.seconds_left(speed)
     share = f" ({counts.ended / counts.total:.0%})" if counts.total else ""
     parts = [f"{counts.ended:,} of {format_count(counts.total, 'document')}{share}: {counts.done:,} done"]
     parts += [f"{number:,} {word}" for number, word in other_counts(counts)]
-    parts += [format_speed(speed, items)] if speed or items else []
+    parts += [format_speed(speed, items)] if counts.active and (speed or items) else []
     parts += [f"about {format_duration(left)} left"] if left else []
     steps = ", ".join(f"{step} {number:,}" for step, number in counts.at_step.items() if number)
     kept = ", ".join(text for step in counts.nouns if (text := format_kept_items(counts, step)))

@@ -207,6 +207,11 @@ class ProgressCounts:
         """The number of documents that workers can still process without a person."""
         return max(self.total - self.ended - self.paused, 0)
 
+    @property
+    def active(self) -> int:
+        """The number of documents that workers can process now."""
+        return max(self.remaining - self.due_later, 0)
+
     def past(self, step: str) -> int:
         """Return how many documents have passed this step."""
         later = self.steps[self.steps.index(step) + 1 :]
@@ -237,7 +242,7 @@ class ProgressCounts:
         return None if left is None or left < self._clock() - self._places_since else left
 
     def _estimate(self, rate: float) -> float | None:
-        active = max(self.remaining - self.due_later, 0)
+        active = self.active
         at_step = {step: count - self._held_back[step] for step, count in self.at_step.items()}
         left = self._eta.seconds_left(at_step, active)
         if left is not None:
