@@ -47,6 +47,37 @@ def test_a_url_whose_password_is_hidden_is_refused() -> None:
     assert parse_url(url.render_as_string(hide_password=False)).conninfo == "postgresql://a:secret@b/c"
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://a:hun@ter2@b:1/c",
+        "postgresql://a:@ter2@b:1/c",
+        "postgresql://a:hun/ter2@b/c",
+        "postgresql+psycopg://a:123/ter2@b/c?schema=x",
+        "postgresql://a:hun@ter2/x@b/c",
+    ],
+)
+def test_a_password_that_is_not_escaped_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(StoreError, match="Write %40 for @ and %2F for /") as refusal:
+        open_store(url)
+    assert "ter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://a:p%40w%2Fx@b:1/c",
+        "postgresql://b:5432/c?user=a@d",
+        "postgresql://a:p?w@b/c",
+        "postgresql://a@b/c@d",
+        "postgresql://a:p@/c?host=/tmp/x@y",
+        "postgresql://[::1]:5432/c",
+    ],
+)
+def test_other_urls_with_these_characters_are_read(url: str) -> None:
+    assert parse_url(url).conninfo == url
+
+
 def test_only_tables_get_the_schema() -> None:
     sql = (
         "select hf_step.id, 'hf_step', x.hf_step -- hf_step\n from hf_step join hf_document_status d on hf_step.id = 1"

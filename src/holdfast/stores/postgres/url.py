@@ -18,6 +18,8 @@ _DRIVER = re.compile(r"^(postgres(?:ql)?)\+\w+:")
 _SCHEMA = re.compile(r"([?&])schema=([^&]*)(&|$)")
 _NAME = re.compile(r"[^\W\d]\w*")
 _HIDDEN = re.compile(r"^[^/]+//[^/@]*:(?:\*\*\*|%2A%2A%2A)@")
+_UNESCAPED = re.compile(r"^[^/?]+//[^/?@:]*:(?!\d{1,5}(?:/[^@]*)?(?:\?|$))[^?]*[/@][^?]*@")
+"""A password with @ or /. libpq ends it there, and takes the rest for the host or the database, which are shown."""
 _TABLE = re.compile(rf"{OPAQUE}|(?<![\w.\"])(?P<table>hf_[a-z_]+)\b")
 
 MAX_NAME_BYTES = 63
@@ -32,11 +34,16 @@ class PostgresUrl(NamedTuple):
 
 
 def parse_url(url: str) -> PostgresUrl:
-    """Return what a URL says. Raise StoreError for a schema that cannot be one."""
+    """Return what a URL says. Raise StoreError for a password that is not escaped, or a schema that cannot be one."""
     if _HIDDEN.match(url):
         raise StoreError(
             "the password of this URL is ***: a URL of SQLAlchemy hides it when it becomes a text. Write "
             "engine.url.render_as_string(hide_password=False)"
+        )
+    if _UNESCAPED.match(url):
+        raise StoreError(
+            "this URL of a PostgreSQL database has an @ or a / too many. Write %40 for @ and %2F for / in the password "
+            "and in the name of the database"
         )
     url = _DRIVER.sub(r"\1:", url)
     credentials, at, rest = url.rpartition("@")  # a password may look like an option
