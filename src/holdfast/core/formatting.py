@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from math import floor, log10
 from typing import Any
 
 from holdfast.core.codec import encode_json
@@ -28,6 +29,13 @@ RECOVERABLE_NOTE: dict[bool | None, str] = {True: " (recoverable)", False: " (no
 def format_count(number: int, noun: str, many: str = "") -> str:
     """Return "1 document" or "1,203 documents"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {many or noun + 's'}"
+
+
+def format_money(amount: float) -> str:
+    """Return "12.50"; below a cent, as many digits as show two that are not 0, such as "0.0026"."""
+    if amount >= 0.01 or amount <= 0:
+        return f"{amount:,.2f}"
+    return f"{amount:.{1 - floor(log10(amount))}f}"
 
 
 def format_lost_workers(losses: int) -> str:

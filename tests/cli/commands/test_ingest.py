@@ -19,8 +19,10 @@ pytest.importorskip("numpy", reason="document search needs the extra rag")
 
 from holdfast import open as open_store
 from holdfast.cli.commands import ingest
+from holdfast.core.formatting import format_money
 from holdfast.pipelines import rag
 from tests.support.custom_embedder import CustomEmbedder
+from tests.support.sample_files import pdf
 
 
 @pytest.fixture
@@ -362,6 +364,23 @@ def test_a_plan_counts_what_an_ingest_reads(holdfast: Run, letters: Path) -> Non
     (made,) = [json.loads(holdfast("collection", "show", "documents", "--json").output)["counters"]]
     assert foretold["pages"] == made["pages_extracted"] == 44
     assert abs(foretold["chunks"] - made["chunks_created"]) <= made["chunks_created"] // 10
+
+
+def test_a_plan_shows_costs_below_a_cent(holdfast: Run, letters: Path) -> None:
+    holdfast("collection", "create", "paid", "--embedder", "openai:text-embedding-3-small")
+    said = holdfast("plan", "letters", "--collection", "paid", "--price", "0.02").output
+    tokens = json.loads(holdfast("plan", "letters", "--collection", "paid", "--json").output)["tokens"]
+    assert f"cost: about {format_money(tokens * 0.02 / 1_000_000)}\n" in said
+    assert "about 0.00\n" not in said
+
+
+def test_a_plan_with_a_paid_reader_never_says_that_it_costs_nothing(holdfast: Run, letters: Path) -> None:
+    (letters / "scan.pdf").write_bytes(pdf(["Spring tides follow the full moon."] * 3))
+    holdfast("collection", "create", "paid", "--reader", "azure")
+    said = holdfast("plan", "letters", "--collection", "paid").output
+    assert "cost: unknown; a service reads 3 pages: give the price of a thousand pages with --page-price" in said
+    said = holdfast("plan", "letters", "--collection", "paid", "--page-price", "1.50").output
+    assert "cost: about 0.0045\n" in said
 
 
 def test_a_plan_predicts_new_chunks(holdfast: Run, letters: Path) -> None:

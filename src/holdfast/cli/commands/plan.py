@@ -25,11 +25,20 @@ from holdfast.ops.forecast import Forecast, make_forecast
 @collection_option
 @source_options
 @click.option("--price", type=float, help="Price of a million tokens, to estimate the cost of an embedding service.")
+@click.option("--page-price", type=float, help="Price of a thousand pages, to estimate the cost of a reading service.")
 @common_options
 @click.pass_obj
 @only_prints
 def plan(
-    cli: CliContext, /, *, pipeline: str, batch: str | None, collection: str, price: float | None, **scan: Any
+    cli: CliContext,
+    /,
+    *,
+    pipeline: str,
+    batch: str | None,
+    collection: str,
+    price: float | None,
+    page_price: float | None,
+    **scan: Any,
 ) -> None:
     """Show what a run or an ingest would do. Nothing is run, and nothing is changed.
 
@@ -43,7 +52,7 @@ def plan(
     if is_source(pipeline):
         from holdfast.cli.commands.plan_ingest import print_ingest_plan  # needs the packages of document search
 
-        print_ingest_plan(cli, pipeline, collection=collection, price=price, **scan)
+        print_ingest_plan(cli, pipeline, collection=collection, price=price, page_price=page_price, **scan)
         return
     try:
         loaded = load_pipeline(pipeline)

@@ -14,7 +14,7 @@ from holdfast.cli.exit_codes import SOURCE_UNREACHABLE
 from holdfast.cli.output import print_json, print_line, styled
 from holdfast.cli.store_access import open_store_if_exists
 from holdfast.cli.ui.ingest_output import UNREACHABLE_ERRORS, format_unreachable
-from holdfast.core.formatting import format_count, format_duration, one_line, printable
+from holdfast.core.formatting import format_count, format_duration, format_money, one_line, printable
 from holdfast.engine.api import opened
 from holdfast.pipelines.rag.collections.library import Library
 from holdfast.pipelines.rag.embed import is_free
@@ -33,6 +33,7 @@ def print_ingest_plan(
     *,
     collection: str,
     price: float | None,
+    page_price: float | None,
     ignore: Sequence[str],
     flat: bool,
     allow_private: bool,
@@ -53,11 +54,11 @@ def print_ingest_plan(
         except UNREACHABLE_ERRORS as error:
             raise CliError(format_unreachable(source, error), code=SOURCE_UNREACHABLE) from error
         embedder = library.collection.settings.embedder
-    cost = None if price is None else estimate.tokens / 1_000_000 * price
+    cost = _cost(estimate, price, page_price, is_free_model=is_free(embedder))
     if cli.json:
         print_json(asdict(estimate) | {"embedder": embedder, "cost": cost})
         return
-    for line in _format_plan(estimate, embedder, cost):
+    for line in _format_plan(estimate, embedder, _format_cost(estimate, cost, is_free_model=is_free(embedder))):
         print_line(line)
 
 
@@ -72,7 +73,7 @@ def _open_store(cli: CliContext) -> Iterator[Store]:
         yield store
 
 
-def _format_plan(estimate: IngestEstimate, embedder: str, cost: float | None) -> Iterator[str]:
+def _format_plan(estimate: IngestEstimate, embedder: str, cost: str) -> Iterator[str]:
     kinds = [f"{estimate.changes[kind]:,} {kind}" for kind in ALL_CHANGE_KINDS if estimate.changes.get(kind)]
     yield f"{styled(printable(estimate.source), bold=True)}: {', '.join(kinds) or 'no files'}"
     if estimate.documents:
@@ -93,7 +94,7 @@ def _format_plan(estimate: IngestEstimate, embedder: str, cost: float | None) ->
     if estimate.documents or estimate.again:
         yield f"  to embed: about {format_count(estimate.chunks, 'chunk')}, {estimate.tokens:,} tokens, with {embedder}"
         yield f"  time: {_time(estimate)}"
-        yield f"  cost: {_cost(embedder, cost)}"
+        yield f"  cost: {cost}"
     yield from _format_files("would be rejected", estimate.rejected)
     yield from _format_files("skipped", estimate.missed)
 
@@ -106,10 +107,27 @@ def _time(estimate: IngestEstimate) -> str:
     return f"about {format_duration(estimate.seconds)} ({basis})"
 
 
-def _cost(embedder: str, cost: float | None) -> str:
-    if is_free(embedder):
+def _cost(
+    estimate: IngestEstimate, price: float | None, page_price: float | None, *, is_free_model: bool
+) -> float | None:
+    """Return what the services cost. None if a price is missing."""
+    if (price is None and not is_free_model) or (page_price is None and estimate.service_pages):
+        return None
+    if price is None and page_price is None:
+        return None
+    return estimate.tokens / 1_000_000 * (price or 0) + estimate.service_pages / 1_000 * (page_price or 0)
+
+
+def _format_cost(estimate: IngestEstimate, cost: float | None, *, is_free_model: bool) -> str:
+    pages = format_count(estimate.service_pages, "page")
+    if is_free_model and not estimate.service_pages:
         return "nothing; the model runs on this machine"
-    return "unknown; give the price of a million tokens with --price" if cost is None else f"about {cost:,.2f}"
+    if cost is not None:
+        return f"about {format_money(cost)}"
+    if is_free_model:
+        return f"unknown; a service reads {pages}: give the price of a thousand pages with --page-price"
+    more = f", and of a thousand pages with --page-price: a service reads {pages}" if estimate.service_pages else ""
+    return f"unknown; give the price of a million tokens with --price{more}"
 
 
 def _format_files(label: str, files: Mapping[str, str]) -> Iterator[str]:

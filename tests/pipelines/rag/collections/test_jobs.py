@@ -63,6 +63,7 @@ def test_a_failed_job_names_its_errors_and_tries_again_when_it_is_run_again(libr
     result = rag.run_job(library, "upload", str(folder))
     assert (result.status, result.states) == ("FAILED", {"COMPLETED": 2, "FAILED": 1})
     assert list(result.errors) == ["broken.pdf"]
+    assert result.failed_phases == {"broken.pdf": "EXTRACTING"}
     again = rag.run_job(library, "upload", str(folder))
     assert again.status == "FAILED"
     verbs = [entry.verb for entry in library.store.journal(library.store.find("broken.pdf")[0].id)]

@@ -62,3 +62,30 @@ def test_a_link_out_of_the_folder_is_not_read_for_an_estimate(tmp_path: Path) ->
     assert isinstance(refused, str)
     assert "outside of" in refused
     assert isinstance(estimate_file(str(link), Splitting()), FileEstimate)
+
+
+def test_pages_of_a_pdf_are_split_to_count_their_chunks(tmp_path: Path) -> None:
+    from holdfast.pipelines.rag.chunk.splitters import Splitting
+    from holdfast.pipelines.rag.estimate.files import SAMPLED_PAGES, FileEstimate, estimate_file
+    from tests.support.sample_files import pdf
+
+    few, many = tmp_path / "few.pdf", tmp_path / "many.pdf"
+    few.write_bytes(pdf(["Spring tides follow the full moon and the new moon."] * 3))
+    many.write_bytes(pdf(["Spring tides follow the full moon and the new moon."] * (3 * SAMPLED_PAGES)))
+    found = estimate_file(str(few), Splitting())
+    assert isinstance(found, FileEstimate)
+    assert (found.pages, found.chunks, found.pictures, found.service_pages) == (3, 3, 0, 3)
+    found = estimate_file(str(many), Splitting())
+    assert isinstance(found, FileEstimate)
+    assert (found.pages, found.chunks) == (3 * SAMPLED_PAGES, 3 * SAMPLED_PAGES)
+
+
+def test_pages_that_need_ocr_are_counted_and_not_read(tmp_path: Path) -> None:
+    from holdfast.pipelines.rag.chunk.splitters import Splitting
+    from holdfast.pipelines.rag.estimate.files import FileEstimate, estimate_file
+    from tests.support.sample_files import picture, scan
+
+    (tmp_path / "scan.pdf").write_bytes(scan(picture("Spring tides")))
+    found = estimate_file(str(tmp_path / "scan.pdf"), Splitting())
+    assert isinstance(found, FileEstimate)
+    assert (found.pages, found.chunks, found.pictures) == (1, 1, 1)

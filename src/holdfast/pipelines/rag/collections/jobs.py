@@ -16,7 +16,7 @@ from holdfast.core.moves import Tx
 from holdfast.core.text_limits import MAX_NAME, shorten, too_long
 from holdfast.engine.settings import WorkerOptions
 from holdfast.ops.redrive import redrive_dead_letters
-from holdfast.pipelines.rag.collections.status import ENDS, count_states
+from holdfast.pipelines.rag.collections.status import ENDS, IngestPhase, count_states, ingest_phase
 from holdfast.pipelines.rag.ingest.intake import DEFAULT_SCAN, ScanOptions
 from holdfast.pipelines.rag.ingest.removal import WITHDRAWN
 from holdfast.pipelines.rag.sql_statements import load_statements
@@ -44,6 +44,7 @@ class IngestResult(Struct, frozen=True, kw_only=True):
         documents: The number of documents. Those whose files are gone are not counted.
         states: The number of documents in each state of ingestion.
         errors: The reasons of failed documents, by key. At most 20.
+        failed_phases: The phases in which these documents failed, by key.
     """
 
     job_id: str
@@ -52,6 +53,7 @@ class IngestResult(Struct, frozen=True, kw_only=True):
     documents: int
     states: dict[str, int]
     errors: dict[str, str] = {}
+    failed_phases: dict[str, IngestPhase] = {}
 
 
 class JobRefused(HoldfastError, ValueError):
@@ -198,6 +200,7 @@ def _count(library: Library, job: _Job) -> IngestResult:
         documents=states.total(),
         states=dict(states),
         errors={document.key: document.reason for document in dead},
+        failed_phases={document.key: ingest_phase(document.checkpoint.step) for document in dead},
     )
 
 

@@ -1,22 +1,26 @@
 """Estimate the pages, chunks and characters of files, in separate processes: a hostile file breaks nothing.
 
-Files that are quick to read are read and split as an ingest would. Of the others, only the pages are counted.
+The text of a file is split as an ingest would. Of a long file, some pages stand for all. Nothing is read by OCR: how
+much text a picture has is guessed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
 from msgspec import Struct
 
 from holdfast.core.errors import Reject
+from holdfast.pipelines.rag.chunk.chunks import title_of
 from holdfast.pipelines.rag.chunk.splitters import Splitting
+from holdfast.pipelines.rag.values import Page, prepend_title
 
 PAGE_CHARACTERS = 2200
 """About how many characters a page has, if it is not read."""
@@ -25,6 +29,10 @@ TOKEN = 4
 IMAGE_TYPES = ("png", "jpeg", "tiff", "gif", "bmp", "webp", "jp2", "heic")
 IMAGE_CHARACTERS = 600
 """About how many characters an image of text has."""
+SAMPLED_PAGES = 40
+"""How many pages are read of a file whose pages are read one by one."""
+SERVICE_TYPES = ("pdf", "png", "jpeg", "tiff")
+"""Types whose pages a reading service reads, if the collection has one."""
 FILE_TIMEOUT = 60.0
 """Seconds that one file may take."""
 
@@ -35,14 +43,16 @@ class FileEstimate(Struct, frozen=True):
     Attributes:
         pages: How many pages it has.
         chunks: About how many chunks these become.
-        characters: About how many characters they have.
+        characters: About how many characters these have, with what they repeat of one another.
         pictures: How many of the pages are images, which need OCR.
+        service_pages: How many of the pages a reading service reads, if the collection has one.
     """
 
     pages: int
     chunks: int
     characters: int
     pictures: int = 0
+    service_pages: int = 0
 
 
 def estimate_files(
@@ -89,7 +99,9 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
 
 def guess_from_pages(pages: int, splitting: Splitting) -> FileEstimate:
     """Guess the chunks and characters of a number of pages."""
-    return FileEstimate(pages, pages * _chunks(PAGE_CHARACTERS, splitting), pages * PAGE_CHARACTERS)
+    chunks = _chunks(PAGE_CHARACTERS, splitting)
+    shared = (chunks - 1) * splitting.overlap * (TOKEN if splitting.how == "tokens" else 1)
+    return FileEstimate(pages, pages * chunks, pages * (PAGE_CHARACTERS + shared))
 
 
 def estimate_file(location: str, splitting: Splitting, root: str | None = None) -> FileEstimate | str:
@@ -114,16 +126,52 @@ def _estimate(path: Path, splitting: Splitting) -> FileEstimate:
         return guess_from_pages(sum(len(page.entries) for page in listed), splitting)
     if kind in IMAGE_TYPES:
         pages = page_count(path, kind)
-        return FileEstimate(pages, pages, pages * IMAGE_CHARACTERS, pages)
+        return FileEstimate(pages, pages, pages * IMAGE_CHARACTERS, pages, pages if kind in SERVICE_TYPES else 0)
+    if kind == "pdf":
+        return _estimate_pdf(path, splitting)
     if kind not in WHOLE_TEXT_TYPES:
-        return guess_from_pages(page_count(path, kind), splitting)
-    lengths = [len(page.text) for page in pages_of(path, kind=kind)]
+        sample = _measure(islice(pages_of(path, kind=kind), SAMPLED_PAGES), splitting, kind)
+        pages = page_count(path, kind) if sample.pages == SAMPLED_PAGES else sample.pages
+        return _scaled(sample, max(pages, sample.pages))
+    text = _measure(pages_of(path, kind=kind), splitting, kind)
     attachments = guess_from_pages(sum(1 for _ in attachments_of(path, kind=kind)), splitting)
     return FileEstimate(
-        len(lengths) + attachments.pages,
-        sum(_chunks(length, splitting) for length in lengths) + attachments.chunks,
-        sum(lengths) + attachments.characters,
+        text.pages + attachments.pages, text.chunks + attachments.chunks, text.characters + attachments.characters
     )
+
+
+def _estimate_pdf(path: Path, splitting: Splitting) -> FileEstimate:
+    from holdfast.pipelines.rag.extract.limits import LIMITS
+    from holdfast.pipelines.rag.extract.parsers.pdf import sample_pages
+
+    pages, sample = sample_pages(path, most=SAMPLED_PAGES, limits=LIMITS)
+    measured = _measure((page for page in sample if page is not None), splitting, "pdf")
+    pictures = len(sample) - measured.pages
+    chunks, characters = measured.chunks + pictures, measured.characters + pictures * IMAGE_CHARACTERS
+    return _scaled(FileEstimate(len(sample), chunks, characters, pictures, len(sample)), pages)
+
+
+def _measure(pages: Iterable[Page], splitting: Splitting, kind: str) -> FileEstimate:
+    """Split pages as an ingest would, and count."""
+    count = chunks = characters = 0
+    title = ""
+    for page in pages:
+        title = title_of(page, kind) if page.number == 1 else title
+        count += 1
+        for start, end in splitting.split(page.text):
+            text = page.text[start:end]
+            chunks += 1
+            characters += len(prepend_title("" if title in text else title, text))
+    return FileEstimate(count, chunks, characters)
+
+
+def _scaled(sample: FileEstimate, pages: int) -> FileEstimate:
+    """Return the estimate of a file of which only some pages were looked at."""
+    if not sample.pages or pages == sample.pages:
+        return sample
+    factor = pages / sample.pages
+    counts = (sample.chunks, sample.characters, sample.pictures, sample.service_pages)
+    return FileEstimate(pages, *(round(count * factor) for count in counts))
 
 
 def _chunks(length: int, splitting: Splitting) -> int:

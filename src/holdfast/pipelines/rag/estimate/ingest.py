@@ -47,6 +47,7 @@ class IngestEstimate(Struct, frozen=True, kw_only=True):
         changes: How many files are new, changed, deleted and so on.
         documents: How many documents would be read from the source.
         pages: How many pages these have.
+        service_pages: How many of the pages a reading service reads, such as Azure. Each of them costs money.
         again: What would be made again, of all sources of the collection, because its settings changed.
         going_on: Documents of the collection that wait already, by the step at which they continue.
         chunks: About how many chunks would be embedded, with those that are made again.
@@ -61,6 +62,7 @@ class IngestEstimate(Struct, frozen=True, kw_only=True):
     changes: dict[str, int]
     documents: int
     pages: int
+    service_pages: int
     again: tuple[ReworkEstimate, ...]
     going_on: dict[str, int]
     chunks: int
@@ -92,8 +94,10 @@ def estimate_ingest(library: Library, source: str, scan: ScanOptions = DEFAULT_S
     again = estimate_rework(library, source=place.root, but=replaced)
     pages = sum(file.pages for file in files.values())
     pictures = sum(file.pictures for file in files.values())
-    tokens = sum(_tokens(file, splitting) for file in files.values()) + sum(rework.tokens for rework in again)
+    tokens = sum(file.characters // TOKEN for file in files.values()) + sum(rework.tokens for rework in again)
     pages_read = pages + sum(rework.pages for rework in again)
+    is_local = library.collection.settings.reader == "local"
+    service_pages = sum(file.service_pages for file in files.values()) + sum(rework.pages for rework in again)
     guess = pages_read * PAGE_SECONDS + pictures * IMAGE_SECONDS + tokens * TOKEN_SECONDS
     seconds, from_history = _seconds(library, _documents_by_step(library, len(files), again), guess)
     return IngestEstimate(
@@ -101,6 +105,7 @@ def estimate_ingest(library: Library, source: str, scan: ScanOptions = DEFAULT_S
         changes=dict(Counter(change.kind for change in changes)),
         documents=len(to_read),
         pages=pages,
+        service_pages=0 if is_local else service_pages,
         again=again,
         going_on=_count_waiting(library),
         chunks=sum(file.chunks for file in files.values()) + sum(rework.chunks for rework in again),
@@ -110,12 +115,6 @@ def estimate_ingest(library: Library, source: str, scan: ScanOptions = DEFAULT_S
         rejected=rejected,
         missed={skipped.key: skipped.why for skipped in intake.skipped},
     )
-
-
-def _tokens(file: FileEstimate, splitting: Splitting) -> int:
-    """Estimate the tokens of a file's chunks. Overlaps are counted twice."""
-    shared = max(file.chunks - file.pages, 0) * splitting.overlap * (TOKEN if splitting.how == "tokens" else 1)
-    return (file.characters + shared) // TOKEN
 
 
 def _count_waiting(library: Library) -> dict[str, int]:

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from holdfast.core.errors import Reject
 from holdfast.pipelines.rag.extract.limits import ExtractLimits, check_pages, in_mib
 from holdfast.pipelines.rag.extract.ocr import DPI, read_text
+from holdfast.pipelines.rag.extract.parsers.cleaning import clean
 from holdfast.pipelines.rag.values import Page
 
 if TYPE_CHECKING:
@@ -84,6 +85,32 @@ def count(path: Path, *, limits: ExtractLimits) -> int:
         return len(document)
 
 
+def sample_pages(path: Path, *, most: int, limits: ExtractLimits) -> tuple[int, list[Page | None]]:
+    """Return the number of pages, and at most this many of them, from all parts of the file. OCR is not run.
+
+    None stands for a page that needs OCR. A broken page has no text.
+    """
+    check_streams(path, limits)
+    with _opened(path, limits) as document:
+        total = len(document)
+        indexes = [index * total // min(most, total) for index in range(min(most, total))]
+        sample: list[Page | None] = []
+        for index in indexes:
+            with _page(document, index) as page:
+                sample.append(_without_ocr(page, index + 1, limits) if page else Page(index + 1, ""))
+        return total, sample
+
+
+def _without_ocr(page: PdfPage, number: int, limits: ExtractLimits) -> Page | None:
+    text = _text(page)
+    try:
+        if not _has_letters(text) and _needs_ocr(page, limits):
+            return None
+    except _PageTooLarge:
+        pass
+    return Page(number, clean("\n".join([text, *_annotations(page)])))
+
+
 @contextmanager
 def _opened(path: Path, limits: ExtractLimits) -> Iterator[PdfDocument]:
     from pypdfium2 import PdfDocument, PdfiumError
@@ -122,7 +149,7 @@ def _reject_if_all_broken(document: PdfDocument) -> None:
 
 def _read(page: PdfPage, number: int, limits: ExtractLimits) -> Page:
     text = _text(page)
-    if sum(map(str.isalnum, text[: FEW_LETTERS * 8])) >= FEW_LETTERS:
+    if _has_letters(text):
         return Page(number, "\n".join([text, *_annotations(page)]))
     try:
         recognised = _ocr_text(page, limits) if _needs_ocr(page, limits) else ""
@@ -131,6 +158,11 @@ def _read(page: PdfPage, number: int, limits: ExtractLimits) -> Page:
     if len(recognised) > len(text.strip()):
         return Page(number, "\n".join([recognised, *_annotations(page)]), how="ocr")
     return Page(number, "\n".join([text, *_annotations(page)]))
+
+
+def _has_letters(text: str) -> bool:
+    """Return True if the text of a page is more than a stamp or a page number."""
+    return sum(map(str.isalnum, text[: FEW_LETTERS * 8])) >= FEW_LETTERS
 
 
 class _PageTooLarge(Exception):
