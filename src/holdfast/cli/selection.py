@@ -89,7 +89,12 @@ filter_options = option_group(
     click.option("--error", metavar="CLASS", help="Only documents whose last error is of this class."),
     click.option("--text", help="Only documents whose reason contains this text."),
     click.option("--idle", type=DurationType(), help="Only documents that have not moved for this long, such as 2h."),
-    click.option("--all", "everything", is_flag=True, help="All documents. Needed if no other option selects some."),
+    click.option(
+        "--all",
+        "everything",
+        is_flag=True,
+        help="All documents. A command that changes them needs it if nothing else selects some.",
+    ),
 )
 """The arguments that select documents. `select_documents` reads them."""
 
