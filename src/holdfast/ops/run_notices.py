@@ -58,6 +58,12 @@ def change_notices(pipeline: Pipeline, store: Store, *, redo: str, batch: str | 
     ]
 
 
+def rename_hint(pipeline: Pipeline, store: Store | None) -> str:
+    """Return how to declare that steps were renamed, if removed steps may have been. Else return nothing."""
+    last = store.shape(pipeline.name) if store else None
+    return "" if last is None else _rename_hint(pipeline.shape(), last)
+
+
 def edit_notice(store: Store, pipeline: str, file: Path, *, redo: str, batch: str | None = None) -> str:
     """Return a sentence if the file of a pipeline was written after its last document was done. Else return nothing.
 
@@ -95,11 +101,17 @@ def _two_pipelines(shape: Shape, last: Shape, kept: Sequence[KnownPlan]) -> Iter
 def _changed(shape: Shape, last: Shape, kept: Sequence[KnownPlan]) -> Iterator[str]:
     if changes := pipeline_changes(shape, kept):
         text = f"{shape.pipeline} changed since the last run: {'; '.join(changes)}."
-        removed = [step for step in last.names if step not in shape.names and step not in shape.renamed]
-        new = {*shape.names} - {*last.names, *shape.renamed.values()}
-        renamed = {step: name for step in removed if (name := _successor(step, last, shape)) in new}
-        hint = f" If {' and '.join(renamed)} {'was' if len(renamed) == 1 else 'were'} only renamed, write"
-        yield text + (f"{hint} {_renamed(shape, renamed)}." if renamed else "")
+        yield f"{text} {_rename_hint(shape, last)}".rstrip()
+
+
+def _rename_hint(shape: Shape, last: Shape) -> str:
+    removed = [step for step in last.names if step not in shape.names and step not in shape.renamed]
+    new = {*shape.names} - {*last.names, *shape.renamed.values()}
+    renamed = {step: name for step in removed if (name := _successor(step, last, shape)) in new}
+    if not renamed:
+        return ""
+    were = "was" if len(renamed) == 1 else "were"
+    return f"If {' and '.join(renamed)} {were} only renamed, write {_renamed(shape, renamed)}."
 
 
 def _stale(shape: Shape, plans: Sequence[KnownPlan], redo: str) -> Iterator[str]:

@@ -212,6 +212,16 @@ def test_a_refused_pipeline_shows_the_reasons(holdfast: Run, folder: Path) -> No
     assert (answer["verdict"], answer["message"]) == ("refused", refused)
 
 
+@pytest.mark.parametrize("command", ["plan", "pipeline check"])
+def test_a_step_that_may_have_been_renamed_is_shown_with_its_declaration(
+    holdfast: Run, folder: Path, command: str
+) -> None:
+    holdfast("run", "papers.py", "docs")
+    rewrite(folder, ("def extract", "def pages"), ("doc.output(extract)", "doc.output(pages)"))
+    said = holdfast(*command.split(), "papers.py").stdout
+    assert "If extract was only renamed, write Pipeline('papers', renamed={'extract': 'pages'})." in said
+
+
 def test_a_renamed_step_is_compatible_and_nothing_is_stale(holdfast: Run, folder: Path) -> None:
     holdfast("run", "papers.py", "docs")
     rewrite(

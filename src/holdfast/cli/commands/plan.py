@@ -17,6 +17,7 @@ from holdfast.cli.store_access import open_store_if_exists, require_batch
 from holdfast.core.formatting import format_count, format_duration, format_table, format_time
 from holdfast.core.staleness import Stale
 from holdfast.ops.forecast import Forecast, make_forecast
+from holdfast.ops.run_notices import rename_hint
 
 
 @click.command()
@@ -63,11 +64,12 @@ def plan(
         if store and batch and loaded.pipeline.name in store.pipelines():
             require_batch(store, loaded.pipeline.name, batch)
         forecast = make_forecast(loaded.pipeline, store, batch=batch)
+        hint = rename_hint(loaded.pipeline, store)
     redo = redo_command(cli, pipeline)
     if cli.json:
         print_json(_as_json(cli, forecast, redo))
         return
-    for line in _format_plan(cli, forecast, redo):
+    for line in _format_plan(cli, forecast, redo, hint):
         print_line(line)
 
 
@@ -76,13 +78,15 @@ def redo_command(cli: CliContext, pipeline: str) -> str:
     return cli.command("doc", "rewind", "--stale", pipeline)
 
 
-def _format_plan(cli: CliContext, forecast: Forecast, redo: str) -> Iterator[str]:
+def _format_plan(cli: CliContext, forecast: Forecast, redo: str, hint: str) -> Iterator[str]:
     yield styled(forecast.pipeline, bold=True) + f": {' → '.join(forecast.steps)}"
     if not forecast.known:
         yield f"  {cli.shown_store} does not have it yet: everything is new, and starts at {forecast.steps[0]}."
         return
     for change in forecast.changes:
         yield f"  changed since the last run: {change}"
+    if hint:
+        yield f"  {hint}"
     yield from _format_runs(forecast)
     yield from _format_rest(forecast)
     yield from format_stale(forecast, redo)

@@ -13,6 +13,7 @@ from holdfast.cli.pipeline_loader import load_pipeline
 from holdfast.cli.store_access import open_store_if_exists
 from holdfast.core.errors import PlanRefused
 from holdfast.ops.forecast import Forecast, make_forecast
+from holdfast.ops.run_notices import rename_hint
 
 
 @click.command()
@@ -38,7 +39,8 @@ def check(context: click.Context, cli: CliContext, *, pipeline: str) -> None:
         except PlanRefused as refused:
             _print_refused(cli, loaded.pipeline.name, refused)
             context.exit(CHECK_FAILED)
-    _print_accepted(cli, forecast, redo_command(cli, pipeline))
+        hint = rename_hint(loaded.pipeline, store)
+    _print_accepted(cli, forecast, redo_command(cli, pipeline), hint)
 
 
 def _print_refused(cli: CliContext, pipeline: str, refused: PlanRefused) -> None:
@@ -48,7 +50,7 @@ def _print_refused(cli: CliContext, pipeline: str, refused: PlanRefused) -> None
         print_lines(f"refused: {refused}")
 
 
-def _print_accepted(cli: CliContext, forecast: Forecast, redo: str) -> None:
+def _print_accepted(cli: CliContext, forecast: Forecast, redo: str, hint: str) -> None:
     is_same = forecast.known and not forecast.changes
     if cli.json:
         stale = [{"to": group.to, "why": group.why, "documents": group.documents} for group in forecast.stale]
@@ -63,5 +65,7 @@ def _print_accepted(cli: CliContext, forecast: Forecast, redo: str) -> None:
         print_line(f"compatible: the documents of {forecast.pipeline} in {cli.shown_store} can continue")
     for change in forecast.changes:
         print_line(f"  {change}")
+    if hint:
+        print_line(f"  {hint}")
     for line in format_stale(forecast, redo):
         print_line(line)
