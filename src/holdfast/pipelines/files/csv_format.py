@@ -6,7 +6,9 @@ The csv module of Python says what a record is. It reads quoted newlines, and it
 from __future__ import annotations
 
 import csv
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from io import StringIO
 from itertools import islice
 from pathlib import Path
@@ -125,6 +127,21 @@ def _allow_long_fields(size: int) -> None:
         csv.field_size_limit(size)
 
 
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Pause the search for cycles: records are many lists without cycles, and looking at them took a quarter of a load.
+
+    It is one for the process. If another thread turns it on again meanwhile, this only costs time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class _CountedLines:
     """Lines, and how many of them were taken."""
 
@@ -175,6 +192,10 @@ class CsvFormat:
     def parse(self, part: bytes) -> Parsed | None:
         if self.fast is not None and (parsed := self.fast(part)) is not None:
             return parsed
+        with without_collector():
+            return self._parse(part)
+
+    def _parse(self, part: bytes) -> Parsed | None:
         try:
             text = part.decode(self.encoding)
             if "\0" in text:

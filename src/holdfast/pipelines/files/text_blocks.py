@@ -65,7 +65,7 @@ class Pace:
     """
 
     FIRST = 1000
-    LARGEST = 50_000
+    LARGEST = 20_000
     SHORT = 0.12
     LONG = 0.4
 
