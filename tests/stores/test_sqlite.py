@@ -15,6 +15,7 @@ import textwrap
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
 from datetime import timedelta
 from pathlib import Path
@@ -549,6 +550,22 @@ class TestFiles:
             harness.commit(harness.within(claim, 1))
         with pytest.raises(StoreGone, match="nothing is acknowledged any more"):
             harness.submit("b")
+        harness.store.close()
+        again = SqliteStore(url)
+        assert again.document("papers", "march", "a").checkpoint.step == "chunk", "what was acknowledged is there"
+        again.close()
+
+    @pytest.mark.parametrize("how", ["removed", "replaced"])
+    @pytest.mark.parametrize("ending", ["-wal", "-shm"])
+    def test_a_thread_that_opens_the_store_after_its_log_was_removed_does_not_damage_it(
+        self, harness: StoreHarness, url: str, tmp_path: Path, how: str, ending: str
+    ) -> None:
+        harness.advance(harness.submit_and_claim())
+        _take_away(tmp_path / f"store.db{ending}", how)
+        with ThreadPoolExecutor(1) as other_thread:
+            for use in (harness.store.pipelines, lambda: harness.submit("b")):
+                with pytest.raises(StoreGone, match=f"store.db{ending} was removed or replaced while it was in use"):
+                    other_thread.submit(use).result()
         harness.store.close()
         again = SqliteStore(url)
         assert again.document("papers", "march", "a").checkpoint.step == "chunk", "what was acknowledged is there"

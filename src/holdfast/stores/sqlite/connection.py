@@ -105,7 +105,7 @@ class Connections:
         self.path = self._given.absolute()  # a body may change the working folder
         self._file: tuple[int, int] | None = None
         self._local = threading.local()
-        self._opened: list[tuple[int, threading.Thread, GuardedConnection, WriterLock]] = []
+        self._opened: list[tuple[int, threading.Thread, GuardedConnection, WriterLock, LogFiles]] = []
         self._closed = False
         self.newest: int | None = None
         """The newest schema that this holdfast knows."""
@@ -186,7 +186,7 @@ class Connections:
 
     def _close_where(self, wanted: Callable[[threading.Thread], bool]) -> None:
         for link in list(self._opened):
-            pid, thread, connection, lock = link
+            pid, thread, connection, lock, _ = link
             if pid == os.getpid() and wanted(thread):  # a forked child must not even close those of its parent
                 with suppress(ValueError):  # another thread was quicker
                     self._opened.remove(link)
@@ -201,7 +201,7 @@ class Connections:
             with own_errors(self.url):
                 mine = (os.getpid(), *self._open())
             self._local.mine = mine
-            self._opened.append((mine[0], threading.current_thread(), *mine[1:]))
+            self._opened.append((mine[0], threading.current_thread(), *mine[1:], self._local.log_files))
             self._refuse_closed()  # another thread may have closed the store, and did not know this connection
         return mine[1:]
 
@@ -214,6 +214,7 @@ class Connections:
         if not os.path.isdir(self.path.parent):  # noqa: PTH112 - a name that is too long names no folder
             raise StoreGone(f"{self.url}: there is no folder {self._given.parent}; create it first")
         self._require_the_same_file()  # SQLite would make a new one, which is empty
+        self._require_the_same_log()  # it would make a new one too, and mix it with what other connections know
         with suppress(OSError):  # SQLite reports better why there can be no file
             create_private(self.path)  # SQLite gives the files beside it the same rights
         connection = sqlite3.connect(
@@ -242,6 +243,16 @@ class Connections:
         """Raise StoreGone if the file was removed or replaced: SQLite would go on, and all writes would be lost."""
         if self._file and self._file != file_identity(self.path):
             raise StoreGone(f"{self.url} was removed or replaced while it was in use; nothing was written")
+
+    def _require_the_same_log(self) -> None:
+        """Raise StoreGone if a file beside the database was removed that another thread has open."""
+        for link in list(self._opened):
+            try:
+                if link[0] == os.getpid():
+                    link[-1].require_unchanged(self.url)
+            except StoreGone:
+                if link in self._opened:  # else it was closed meanwhile, and SQLite removed the files of the last one
+                    raise
 
     @contextmanager
     def _refusing_newer(self, connection: GuardedConnection) -> Iterator[None]:

@@ -42,13 +42,23 @@ class LogFiles:
             self._found = [found or file_identity(path) for path, found in zip(self._paths, self._found, strict=True)]
 
     def require_same(self, url: str) -> None:
-        """Raise StoreGone if one of them was removed or replaced since."""
+        """Raise StoreGone if one of them was removed or replaced since, or was never there."""
         for path, found in zip(self._paths, self._found, strict=True):
             if found is None or file_identity(path) != found:
-                raise StoreGone(
-                    f"{url}: {path} was removed or replaced while it was in use. SQLite keeps the newest commits in "
-                    "it, so nothing is acknowledged any more. Do not kill the programs that use the database: stop "
-                    "them (Ctrl-C or SIGTERM), and the last one copies what it has into the database. Then check it "
-                    f"with `sqlite3 {path[:-4]} 'pragma integrity_check'`, and start them again. Never remove this "
-                    "file: SQLite does it when nobody needs it"
-                )
+                raise _removed(url, path)
+
+    def require_unchanged(self, url: str) -> None:
+        """Raise StoreGone if one that was there was removed or replaced since."""
+        for path, found in zip(self._paths, self._found, strict=True):
+            if found is not None and file_identity(path) != found:
+                raise _removed(url, path)
+
+
+def _removed(url: str, path: str) -> StoreGone:
+    return StoreGone(
+        f"{url}: {path} was removed or replaced while it was in use. SQLite keeps the newest commits in it, so nothing "
+        "is acknowledged any more. Do not kill the programs that use the database: stop them (Ctrl-C or SIGTERM), and "
+        "the last one copies what it has into the database. Then check it with "
+        f"`sqlite3 {path[:-4]} 'pragma integrity_check'`, and start them again. Never remove this file: SQLite does it "
+        "when nobody needs it"
+    )
