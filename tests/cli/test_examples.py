@@ -23,6 +23,7 @@ def test_every_command_has_one_to_three_examples() -> None:
 @pytest.mark.parametrize(("name", "example"), [(name, one) for name, every in EXAMPLES.items() for one in every])
 def test_an_example_is_a_command_as_it_can_be_typed(folder: Path, name: str, example: str) -> None:
     (folder / "a.pdf.capsule.json").touch()
+    (folder / "bad.jsonl").touch()
     words = shlex.split(example.rpartition("holdfast ")[2])
     assert words[: len(name.split())] == name.split()
     context = click.Context(app, info_name="holdfast", obj=CliContext())
