@@ -36,7 +36,7 @@ from holdfast.core.model import Balance, Decision, NewDocument, SetAsideItem, Su
 from holdfast.core.moves import Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.retry import Retry
-from holdfast.core.step import At, Step, last
+from holdfast.core.step import At, Step, last, total
 from holdfast.engine.api import drain, submit, work
 from holdfast.engine.api import opened as open  # noqa: A004 - `holdfast.open` reads as what it does
 from holdfast.engine.budget import Budget
@@ -112,6 +112,7 @@ __all__ = [
     "redrive_items",
     "set_aside_items",
     "submit",
+    "total",
     "verify",
     "withdraw",
     "work",

@@ -10,6 +10,7 @@ import pytest
 
 import holdfast
 from holdfast.core.step import At
+from holdfast.observe.events import Event, Warned
 from tests.support.pipeline_harness import SOON, PipelineHarness
 
 
@@ -350,3 +351,34 @@ def test_an_interrupted_walk_does_no_item_twice(
     assert harness.drain(budget=timedelta(seconds=20)).done == 1
     assert calls == list(range(8))
     assert harness.document().attempts == 0
+
+
+def warnings_of(pipeline: holdfast.Pipeline, harness: PipelineHarness, *, bad: int, rate: float) -> list[str]:
+    """Process a document of 40 items, of which some are bad. Return the warnings."""
+    source = numbers(pipeline, 40)
+
+    @pipeline.step(over=source, retry=holdfast.Retry(attempts=1), failure_rate=rate)
+    def double(doc: holdfast.Document, number: int) -> int:
+        if number < bad:
+            raise ValueError(number)
+        return number * 2
+
+    harness.submit("a")
+    events: list[Event] = []
+    harness.drain(listeners=[events.append])
+    return [event.warning.sentence for event in events if isinstance(event, Warned)]
+
+
+@pytest.mark.parametrize(("bad", "rate", "warned"), [(2, 0.1, 0), (3, 0.1, 1), (4, 0.1, 1), (4, 0.5, 0), (9, 0.5, 1)])
+def test_many_items_that_were_set_aside_are_said_once_before_the_step_stops(
+    pipeline: holdfast.Pipeline, harness: PipelineHarness, bad: int, rate: float, warned: int
+) -> None:
+    assert len(warnings_of(pipeline, harness, bad=bad, rate=rate)) == warned
+    assert harness.document().state == "done"
+
+
+def test_a_warning_says_how_many_items_may_still_be_set_aside(
+    pipeline: holdfast.Pipeline, harness: PipelineHarness
+) -> None:
+    (warning,) = warnings_of(pipeline, harness, bad=3, rate=0.1)
+    assert warning == "3 of 40 items of double were set aside. It stops above 4"

@@ -159,3 +159,9 @@ def test_older_documents_that_were_due_as_soon_as_they_moved_have_waited_since_t
         waits = {one.key: (one.waits_since, one.moved_at) for one in store.documents("papers", state="waiting")}
     assert waits["hold"][0] == waits["hold"][1]
     assert waits["asked"][0] is None
+
+
+def test_documents_of_an_older_store_have_no_totals(old_store: str) -> None:
+    migrate_store(old_store)
+    with holdfast.open(old_store) as store:
+        assert {one.items_total for one in store.documents("papers")} == {None}

@@ -110,11 +110,18 @@ def one_line(text: str, width: int = 200) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def format_checkpoint(at: Checkpoint, shape: Shape | None, outputs: Sequence[Output] = ()) -> str:
-    """Describe a checkpoint: "at step embed, item 128 of 300"."""
+def format_checkpoint(
+    at: Checkpoint, shape: Shape | None, outputs: Sequence[Output] = (), *, total: int | None = None
+) -> str:
+    """Describe a checkpoint: "at step embed, item 128 of 300". `total` is what its stream said it will yield."""
     if at.step is None:
         return "past the last step"
     where = format_cursor(at.step, at.cursor, shape, outputs)
+    if total is not None:
+        is_count = isinstance(at.cursor, int)
+        kept = next((one.items for one in outputs if one.step == at.step), at.cursor if is_count else 0)
+        place = f"item {kept:,} of {total:,}"
+        where = place if is_count or not where else f"{place}, {where}"
     return f"at step {at.step}, {where}" if where else f"at step {at.step}"
 
 

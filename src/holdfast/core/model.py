@@ -188,7 +188,8 @@ class Claim(Struct, frozen=True):
     `deferred_for` is the time since the first deferral. `effects` has, by step, the generation whose effect wrote the
     rows that are there now, also for steps that were removed. It is None if nobody knows: the document was submitted to
     a holdfast that did not record it. `extents` has, by finished step, the number of positions of its items.
-    `held_before` is True if a worker had the document before, since it began or was let past a gate.
+    `held_before` is True if a worker had the document before, since it began or was let past a gate. `totals` has, by
+    step, how many items it said it will yield in all.
     """
 
     document_id: int
@@ -210,6 +211,7 @@ class Claim(Struct, frozen=True):
     effects: dict[str, int] | None = None
     extents: Mapping[str, int] | None = None
     held_before: bool = False
+    totals: Mapping[str, int] | None = None
 
 
 class Item(Struct, frozen=True, gc=False):
@@ -395,13 +397,17 @@ class Decision(Struct, frozen=True):
 
 
 class Output(Struct, frozen=True):
-    """What one step kept for a document: the number of items, the number set aside, and the times."""
+    """What one step kept for a document: the number of items, the number set aside, and the times.
+
+    `total` is how many items the step said it will yield in all (see `holdfast.total`). None if it did not say.
+    """
 
     step: str
     items: int
     aside: int
     first_at: datetime | None
     last_at: datetime | None
+    total: int | None = None
 
 
 class ItemCounts(Struct, frozen=True):
@@ -419,6 +425,7 @@ class DocumentStatus(Struct, frozen=True):
     it. It is None before the first claim, after the document began again or was let past a gate, and when that worker
     was cleaned up. `losses`, `deferrals` and `interruptions` are counted since the last move, as attempts and crashes
     are. `waits_since` is when `due_at` was written. It is None if that is a moment that somebody gave.
+    `items_total` is how many items its present step said it will yield in all. None if it did not say.
     """
 
     id: int
@@ -451,6 +458,7 @@ class DocumentStatus(Struct, frozen=True):
     interruptions: int = 0
     recoverable: bool | None = None
     waits_since: datetime | None = None
+    items_total: int | None = None
 
 
 class WrittenRows(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -138,6 +138,14 @@ def ends_transaction(sql: str) -> bool:
     return not _BLOCK.match(plain) and any(_ENDS.match(statement) for statement in plain.split(";"))
 
 
+class MoveWarning(Struct, frozen=True):
+    """Something about a document that a person should know, and that stops nothing. `code` is for programs."""
+
+    code: str
+    step: str
+    sentence: str
+
+
 class Move(Struct, frozen=True, gc=False):
     """One forward change of a checkpoint, with the items, the effect and the state that are committed with it.
 
@@ -145,7 +153,8 @@ class Move(Struct, frozen=True, gc=False):
     `mended` has the positions of items that were set aside and are done now. `effects` has, by step, the generation
     whose rows are there after the move, or None if the step has no rows then; other steps stay as they are. `extents`
     replaces that of the document, if given. `rows_left` has the steps that wrote rows in an earlier generation which
-    nothing can remove.
+    nothing can remove. `totals` replaces that of the document, if given: by step, how many items it said it will yield.
+    `warnings` is not stored: who commits the move tells people.
     """
 
     claim: Claim
@@ -162,6 +171,8 @@ class Move(Struct, frozen=True, gc=False):
     effects: dict[str, int | None] | None = None
     extents: Extents | None = None
     rows_left: tuple[str, ...] = ()
+    totals: Mapping[str, int] | None = None
+    warnings: tuple[MoveWarning, ...] = ()
 
     @property
     def is_progress(self) -> bool:
@@ -220,7 +231,7 @@ def rewound(claim: Claim, *, to: str, steps: Sequence[str], gates: Container[str
     counts = {"losses": 0, "deferrals": 0, "deferred_for": timedelta(0), "interruptions": 0, "held_before": False}
     extents = _rewound_extents(claim, steps, [step for step in before if step not in gates])
     after = Checkpoint(at.generation + 1, to, None, at.moves + 1)
-    return replace(claim, checkpoint=after, reuses=reuses, extents=extents, **counts)
+    return replace(claim, checkpoint=after, reuses=reuses, extents=extents, totals=None, **counts)
 
 
 def _rewound_extents(claim: Claim, steps: Sequence[str], reused: Sequence[str]) -> Extents | None:

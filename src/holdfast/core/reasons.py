@@ -75,6 +75,12 @@ ROWS_LEFT = "rows_left"
 """Only a sentence: the effect of a step has no undo, and left rows of an earlier generation behind."""
 REMOVED_ROWS_LEFT = "removed_rows_left"
 """Only a sentence: rows of an earlier generation stay, because the step that wrote them was removed."""
+MORE_THAN_TOTAL = "more_than_total"
+"""Only a warning: a stream yielded more items than it said."""
+FEWER_THAN_TOTAL = "fewer_than_total"
+"""Only a warning: a stream ended with fewer items than it said."""
+MANY_SET_ASIDE = "many_set_aside"
+"""Only a warning: many items of a step were set aside, and it may stop soon."""
 CIRCUIT_PROBED = "circuit_probed"
 """Only a sentence: a paused step goes on, because a document that was tried there moved."""
 CIRCUIT_REMOVED = "circuit_removed"
@@ -133,6 +139,9 @@ SENTENCES = {
         "{pipeline} did a document again, and rows that step {step} wrote the first time stay: the pipeline has no "
         "such step any more, so nothing can remove them. " + _ROWS_PAGE
     ),
+    MORE_THAN_TOTAL: "{step} yielded {items} items, and said that there are {total}",
+    FEWER_THAN_TOTAL: "{step} ended after {items} items, and said that there are {total}",
+    MANY_SET_ASIDE: "{aside} of {total} items of {step} were set aside. It stops above {allowed}",
     ORPHAN_SILENT: "worker {worker} is silent since {since}",
     ORPHAN_OVERDUE: "overdue at {step} since {since}",
     ORPHAN_STUCK: "no progress at {step} for {duration}",

@@ -111,6 +111,41 @@ def last(item: V) -> V:
     return cast("V", Last(item))
 
 
+class Total:
+    """How many items a stream will yield in all, as `total` marked it."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: int) -> None:
+        self.items = items
+
+
+def total(items: int) -> Any:
+    """Mark how many items a stream will yield in all, with those of earlier runs, so that people see how far it is.
+
+    It is not an item: nothing is kept, and the cursor stays. It is stored with the next items. `holdfast show` then
+    says "item 6 of 120". A stream may yield it again, also after it was resumed: the newest counts.
+
+    It decides nothing. If the stream yields more items than it said, or ends with fewer, there is a warning in the log,
+    and `holdfast show` and `holdfast explain` show both numbers.
+
+    Args:
+        items: The number of items.
+
+    Returns:
+        The mark. Yield it.
+
+    Example:
+        @papers.step
+        def extract(doc, cursor=0):
+            pages = open_pages(doc.key)
+            yield holdfast.total(len(pages))
+            for number in range(cursor, len(pages)):
+                yield pages[number].text
+    """
+    return Total(items)
+
+
 class StepOptions(Struct, frozen=True, kw_only=True):
     """The options of a step. `Pipeline.step` and `Pipeline.gate` explain each."""
 

@@ -36,10 +36,18 @@ from holdfast.core.integrity import (
 )
 from holdfast.core.item_windows import Windows
 from holdfast.core.model import WHOLE, Checkpoint, Claim, Damage, Item, JournalEntry
-from holdfast.core.moves import Accepted, CommitResult, Effect, Move, Refused, Release, Tx
+from holdfast.core.moves import Accepted, CommitResult, Effect, Move, MoveWarning, Refused, Release, Tx
 from holdfast.core.pipeline import Pipeline
 from holdfast.core.plan import Shape
-from holdfast.core.reasons import AT_GATE, CURSOR_EXPIRED, WORK_GONE, WORK_GONE_AGAIN, sentence
+from holdfast.core.reasons import (
+    AT_GATE,
+    CURSOR_EXPIRED,
+    FEWER_THAN_TOTAL,
+    MORE_THAN_TOTAL,
+    WORK_GONE,
+    WORK_GONE_AGAIN,
+    sentence,
+)
 from holdfast.core.step import AnyStep
 from holdfast.engine.effect_rows import EffectRows
 from holdfast.engine.executor_requests import (
@@ -102,6 +110,7 @@ class Executor:
         "lengths",
         "own_cursor",
         "pipeline",
+        "totals",
         "who",
     )
 
@@ -127,6 +136,7 @@ class Executor:
         self.done_under = done_under
         self.effect_rows = EffectRows(pipeline, claim, document)
         self.extents = claim.extents
+        self.totals = claim.totals or {}  # by step, how many items it said it will yield
         self.count = 0  # number of items that its step has kept so far
         self.own_cursor = False  # whether its stream has cursors that are not counts
         self.lengths: dict[str, int] = {}  # number of items of the streams that ended in this run
@@ -183,6 +193,7 @@ class Executor:
         if cursor is not None:
             position = self.kept.extent if self.kept else (yield from self.compute(MeasureExtent(step.name)))
             self.count, self.own_cursor = position, (self.extents or {}).get(step.name, 0) < 0
+        start = position if step.options.keep else cursor
         events: list[Event] = [*(yield Compute((PullStream(step.name, cursor, position),)))]
         while not (pulled := self._pulled(step, events[0])).exhausted:
             is_part = isinstance(events.pop(0), Yielded)
@@ -190,15 +201,18 @@ class Executor:
             effect = self.effect(step, pulled.values) if pulled.values else None
             if pulled.error is not None:
                 if pulled.cursor != cursor:
-                    yield from self.commit(step, self._within_stream(step, pulled, effect))
+                    move = self._within_stream(step, pulled, effect)
+                    yield from self.commit(step, self._with_total(step, move, pulled, start=start))
                 raise self.released_after(step, pulled.error)
             cursor = pulled.cursor
-            move = self._within_stream(step, pulled, effect)
+            move = self._with_total(step, self._within_stream(step, pulled, effect), pulled, start=start)
+            start = self._yielded(step, pulled)
             yield from self._commit_part(step, move, events) if is_part else self.commit(step, move)
             if not events:
                 events += yield Compute(() if is_part else (PullStream(step.name, cursor, pulled.position),))
         effect = self.effect(step, pulled.values) if pulled.values else None
-        yield from self.commit(step, self.past(step, pulled.items, effect))
+        move = self._with_total(step, self.past(step, pulled.items, effect), pulled, start=start)
+        yield from self.commit(step, move)
         self.lengths[step.name] = pulled.position
 
     def _pulled(self, step: AnyStep, event: Event) -> Pulled:
@@ -223,6 +237,36 @@ class Executor:
     def _within_stream(self, step: AnyStep, pulled: Pulled, effect: Effect | None) -> Move:
         places = None if self.own_cursor else pulled.cursor
         return self.within(step, pulled.cursor, pulled.items, effect, places=places)
+
+    def _with_total(self, step: AnyStep, move: Move, pulled: Pulled, *, start: Any) -> Move:
+        """Return a move with the total that the stream yielded, and a warning if its items do not fit any more.
+
+        `start` is how many items it had yielded before; anything else than a number if nobody knows.
+        """
+        before = self.totals.get(step.name)
+        total = before if pulled.total is None else pulled.total
+        if total is None:
+            return move
+        if total != before:
+            move = replace(move, totals={**self.totals, step.name: total})
+        items = self._yielded(step, pulled)
+        if items is None:
+            return move
+        warned = before is not None and type(start) is int and start > before
+        code = MORE_THAN_TOTAL if items > total and not warned else ""
+        if pulled.exhausted and items < total:
+            code = FEWER_THAN_TOTAL
+        if not code:
+            return move
+        warning = MoveWarning(code, step.name, sentence(code, step=step.name, items=f"{items:,}", total=f"{total:,}"))
+        return replace(move, warnings=(warning,))
+
+    def _yielded(self, step: AnyStep, pulled: Pulled) -> int | None:
+        """Return how many items a stream has yielded in all. None if nobody knows: it keeps none, with own cursors."""
+        if step.options.keep:
+            return pulled.position
+        is_count = type(pulled.cursor) is int and not (self.own_cursor or pulled.own_cursor)
+        return pulled.cursor if is_count else None
 
     def _run_over(self, step: AnyStep) -> Run:
         assert step.options.over is not None
@@ -317,6 +361,8 @@ class Executor:
             self.effect_rows.commit(move.effects)
         if move.extents is not None:
             self.extents = move.extents
+        if move.totals is not None:
+            self.totals = move.totals
         self.count = 0 if move.after.cursor is None else self.count + len(move.items)
         self.at = move.after
         self.held = move.state == "running"
@@ -387,6 +433,7 @@ class Executor:
         self.at = self.claim.checkpoint
         self.document.generation = self.at.generation
         self.extents, self.count, self.own_cursor = self.claim.extents, 0, False
+        self.totals = {}
         self.lengths.clear()
         self.attempts, self.crashes = 1, 0
         self.document.attempt, self.document.resumed = 1, False

@@ -68,7 +68,8 @@ NOTHING_THERE = Produced((), None)
 class Pulled(Struct, frozen=True, gc=False):
     """The result of pulling a stream: its items, its cursor, and whether it ended, with or without an error.
 
-    `own_cursor` says whether the stream yielded a cursor of its own, so that its cursor is not a count.
+    `own_cursor` says whether the stream yielded a cursor of its own, so that its cursor is not a count. `total` is how
+    many items it said it will yield in all, if it said so in this call.
     """
 
     items: Sequence[Item]
@@ -78,6 +79,7 @@ class Pulled(Struct, frozen=True, gc=False):
     exhausted: bool
     error: BaseException | None = None
     own_cursor: bool = False
+    total: int | None = None
 
 
 class Yielded(Struct, frozen=True, gc=False):

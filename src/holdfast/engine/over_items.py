@@ -11,7 +11,8 @@ from holdfast.core.error_categories import error_category
 from holdfast.core.errors import BodyLost, Pause, RetryLater, StoreError, TooManyFailures, WrongLength
 from holdfast.core.item_windows import Windows
 from holdfast.core.model import FailedItem, Item
-from holdfast.core.moves import Effect, Release, Tx
+from holdfast.core.moves import Effect, MoveWarning, Release, Tx
+from holdfast.core.reasons import MANY_SET_ASIDE, sentence
 from holdfast.core.retry import retry_after
 from holdfast.core.step import AnyStep
 from holdfast.engine.executor_requests import NOTHING_THERE, Compute, Event, Raised, Returned, RunWindow
@@ -19,6 +20,10 @@ from holdfast.engine.failure_policy import DocumentReleased, failure_of, readabl
 
 if TYPE_CHECKING:
     from holdfast.engine.executor import Executor, Run
+
+
+MANY = 0.1
+"""There is a warning when more than this share of the items is set aside, or more than half the failure rate."""
 
 
 class OverItemsRun:
@@ -84,6 +89,7 @@ class OverItemsRun:
             free -= 1
 
     def _commit(self, events: Sequence[Event]) -> Run:
+        before = len(self.windows.aside)
         items: list[Item] = []
         effects: list[Effect] = []
         asides: list[FailedItem] = []
@@ -111,7 +117,16 @@ class OverItemsRun:
             self.passed = True
         else:
             done = self.windows.done_places
-            move = self.executor.within(self.step, cursor, items, effect, places=done, asides=asides, mended=mended)
+            move = self.executor.within(
+                self.step,
+                cursor,
+                items,
+                effect,
+                places=done,
+                asides=asides,
+                mended=mended,
+                warnings=self._warnings(before),
+            )
         yield from self.executor.commit(self.step, move)
 
     def _is_last_commit(self, mended: Sequence[int]) -> bool:
@@ -143,6 +158,15 @@ class OverItemsRun:
         """Return True if no item is to blame for an error: a service is away, and would fail for each of them."""
         circuit, category = self.step.options.circuit, error_category(error)
         return circuit is not None and category in NO_ITEM and category in circuit.categories
+
+    def _warnings(self, before: int) -> tuple[MoveWarning, ...]:
+        """Return a warning if many items are set aside now, and were not before: once, before the step may stop."""
+        bad, total, rate = len(self.windows.aside), self.windows.total, self.step.options.failure_rate
+        many = min(rate / 2, MANY) * total
+        if not before <= many < bad or bad > rate * total:
+            return ()
+        facts = {"aside": f"{bad:,}", "total": f"{total:,}", "allowed": f"{int(rate * total):,}"}
+        return (MoveWarning(MANY_SET_ASIDE, self.step.name, sentence(MANY_SET_ASIDE, step=self.step.name, **facts)),)
 
     def _too_many_failures(self, last: str = "") -> TooManyFailures | None:
         bad, total, rate = len(self.windows.aside), self.windows.total, self.step.options.failure_rate

@@ -45,7 +45,17 @@ from holdfast.engine.step_circuits import StepCircuits
 from holdfast.engine.step_limits import StepLimits
 from holdfast.engine.step_timings import StepTimings
 from holdfast.engine.stream_collector import commits_by_time
-from holdfast.observe.events import Claimed, Committed, GaveBack, LostClaim, Reclaimed, Rewound, RowsLeft, StepsTimed
+from holdfast.observe.events import (
+    Claimed,
+    Committed,
+    GaveBack,
+    LostClaim,
+    Reclaimed,
+    Rewound,
+    RowsLeft,
+    StepsTimed,
+    Warned,
+)
 from holdfast.observe.events import Event as EngineEvent
 from holdfast.stores.protocol import Exchanged, Scope, Store
 
@@ -333,8 +343,7 @@ class Scheduler:
             if self._circuits.is_probing:
                 self._after_moves(accepted)
         self._begin(claims)
-        if rows_left := {step for move in accepted if move.rows_left for step in move.rows_left}:
-            self._report_rows_left(rows_left)
+        self._warn(accepted)
 
     def _on_accepted(self, document: ClaimedDocument, move: Move) -> None:
         """Record that a move was committed. A document that is done or waits at a gate leaves this worker."""
@@ -344,6 +353,14 @@ class Scheduler:
             self._remove(document)
         elif move.items:
             document.reader.cache_items(move.items, self._cache_budget)
+
+    def _warn(self, moves: Sequence[Move]) -> None:
+        """Tell people what they should know about moves that were committed. Nearly always, there is nothing."""
+        if rows_left := {step for move in moves if move.rows_left for step in move.rows_left}:
+            self._report_rows_left(rows_left)
+        for move in moves:
+            for warning in move.warnings:
+                self._emit(Warned(move.claim, warning, **self._source))
 
     def _report_rows_left(self, steps: set[str]) -> None:
         """Tell people that rows of an earlier generation stay: once for each step, over all workers of the store."""

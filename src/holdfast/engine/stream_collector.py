@@ -12,7 +12,7 @@ from holdfast.core.codec import checked_json
 from holdfast.core.errors import BodyError, CursorMovedBack
 from holdfast.core.model import Item
 from holdfast.core.move_rules import moved_on
-from holdfast.core.step import NOTHING, AnyStep, At, CommitEvery, Last
+from holdfast.core.step import NOTHING, AnyStep, At, CommitEvery, Last, Total
 from holdfast.engine.executor_requests import Pulled, PullStream
 
 DEFAULT_COMMIT_SECONDS = 0.005
@@ -21,6 +21,10 @@ DEFAULT_COMMIT_SECONDS = 0.005
 MAX_ITEMS = 1000
 MAX_BYTES = 4 * 1024 * 1024
 """A stream is committed after this many items or bytes at the latest, even if `commit_every` is longer."""
+
+
+MAX_TOTAL = 2**53
+"""No stream yields more items. Every database and every JSON reader keeps such a number as it is."""
 
 
 class StopSignals(Protocol):
@@ -50,6 +54,7 @@ class Collector:
         self.moved = 0
         self.own_cursor = False
         self.said_end = False  # whether the stream yielded At(None)
+        self.total: int | None = None  # how many items it said it will yield
         self.count, self.until = _commit_limits(step.options.commit_every)
         self.began = monotonic()
         self.transactions = 0
@@ -63,6 +68,9 @@ class Collector:
         if kind is Last:
             Collector.take(self, yielded.yielded)
             return self.said_end  # False: the stream ends next; this value is committed together with its end
+        if kind is Total:
+            self.total = _checked_total(self.step, yielded.items)
+            return False
         if kind is At:
             value = yielded.value
             cursor = self._own_cursor(yielded)
@@ -123,7 +131,8 @@ class Collector:
 
     def pulled(self, *, exhausted: bool = False, error: BaseException | None = None) -> Pulled:
         """Return what was collected."""
-        return Pulled(self.items, self.values, self.cursor, self.position, exhausted, error, self.own_cursor)
+        marks = exhausted, error, self.own_cursor, self.total
+        return Pulled(self.items, self.values, self.cursor, self.position, *marks)
 
 
 class TimedCollector(Collector):
@@ -194,6 +203,12 @@ def _commit_limits(every: CommitEvery | None) -> tuple[int, float | None]:
             return 10 * MAX_ITEMS, every.total_seconds()
         case count, span:
             return count, span.total_seconds()
+
+
+def _checked_total(step: AnyStep, items: Any) -> int:
+    if type(items) is not int or not 0 <= items <= MAX_TOTAL:
+        raise BodyError(f"step {step.name!r} yielded total({items!r}): a total is a number of items, from 0")
+    return items
 
 
 def _check_cursor_moved(step: AnyStep, before: Any, after: Any) -> None:

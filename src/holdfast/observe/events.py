@@ -15,7 +15,7 @@ from holdfast.core.batches import BatchReport, ExpiredBatch, Reconciliation
 from holdfast.core.formatting import format_count
 from holdfast.core.future_times import FutureTimes
 from holdfast.core.model import Checkpoint, Claim, DocumentStatus, Failure, SubmitResult, WorkerRecord
-from holdfast.core.moves import Move, Release
+from holdfast.core.moves import Move, MoveWarning, Release
 from holdfast.core.orphans import Orphan
 from holdfast.core.reasons import REMOVED_ROWS_LEFT, ROWS_LEFT, sentence
 from holdfast.stores.protocol import StepTimes
@@ -184,6 +184,18 @@ class TaskFailed(WorkerEvent, frozen=True):
     reason: str
 
 
+class Warned(WorkerEvent, frozen=True):
+    """Something about a document that a person should know, and that stops nothing. The document goes on."""
+
+    claim: Claim
+    warning: MoveWarning
+
+    @property
+    def sentence(self) -> str:
+        """What it is, for people."""
+        return f"{self.claim.batch}/{self.claim.key}: {self.warning.sentence}."
+
+
 class RowsLeft(WorkerEvent, frozen=True):
     """A step did a document again, and rows of an earlier generation stay. It is emitted once for each step of a store.
 
@@ -251,6 +263,7 @@ Event = (
     | Scanned
     | TaskFailed
     | RowsLeft
+    | Warned
     | StepsTimed
     | Stopping
     | WorkerStopped

@@ -67,6 +67,7 @@ from holdfast.observe.events import (
     Stopping,
     Submitted,
     TaskFailed,
+    Warned,
     WorkerStarted,
     WorkerStopped,
     describe_findings,
@@ -167,6 +168,9 @@ def _log_pipeline(event: Event, by: dict[str, Any]) -> None:
             _log(INFO, "restored", f"step {step} goes on", step=step, **by)
         case RowsLeft(step):
             _log(WARNING, "leftover", event.sentence, step=step, **by)
+        case Warned(claim, warning):
+            place = {"batch": claim.batch, "key": claim.key, "step": warning.step}
+            _log(WARNING, "warning", event.sentence, code=warning.code, **place, **by)
         case Scanned(findings):
             _log_scan(findings, by)
         case TaskFailed(task, reason):

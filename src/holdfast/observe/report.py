@@ -24,6 +24,7 @@ from holdfast.observe.events import (
     Reclaimed,
     RowsLeft,
     Stopping,
+    Warned,
 )
 
 MAX_WARNINGS = 20
@@ -135,6 +136,10 @@ class ReportCounter:
         self._stopped_by = ""
         self._warnings: list[str] = []
 
+    def _add_warning(self, event: RowsLeft | Warned) -> None:
+        if isinstance(event, RowsLeft) or len(self._warnings) < MAX_WARNINGS:
+            self._warnings.append(event.sentence)
+
     def __call__(self, event: Event) -> None:
         counts = self._counts
         match event:
@@ -158,8 +163,8 @@ class ReportCounter:
                 counts["paused"] += sum(document.state == "paused" for document in documents)
             case BatchExpired(expired):
                 counts["dead"] += sum(document.state == "dead" for document in expired.documents)
-            case RowsLeft():
-                self._warnings.append(event.sentence)
+            case RowsLeft() | Warned():
+                self._add_warning(event)
             case CircuitOpened(step, failure):
                 self._warnings.append(f"Step {step} was paused for all documents: {failure}.")
             case Stopping(reason):

@@ -81,6 +81,18 @@ def test_retries_are_counted_over_the_whole_life_of_a_document(holdfast: Run, fo
     assert "retries 2 in all" in " ".join(holdfast("show", "docs/a.txt").stdout.split())
 
 
+def test_show_says_how_far_a_stream_is_and_how_many_items_it_said_it_has(holdfast: Run, folder: Path) -> None:
+    (folder / "slow.py").write_text(
+        "import holdfast\nslow = holdfast.Pipeline('slow')\n@slow.step(commit_every=1)\ndef pages(doc, cursor=0):\n"
+        "    yield holdfast.total(120)\n    yield from range(6)\n    raise holdfast.Pause('may the rest be read?')\n"
+    )
+    holdfast("run", "slow.py", "docs/a.txt")
+    shown = holdfast("show", "docs/a.txt").stdout
+    assert "at step pages, item 6 of 120" in shown
+    assert "6 of 120 items" in shown
+    assert json.loads(holdfast("show", "docs/a.txt", "--json").stdout)["items_total"] == 120
+
+
 def test_kept_items_are_printed_when_asked_for(holdfast: Run) -> None:
     holdfast("run", "papers.py", "docs")
     assert 'extract[4]  {"number":4}' in holdfast("show", "docs/a.txt", "--items").stdout

@@ -113,7 +113,8 @@ class DocumentReport:
     def _format_checkpoint(self) -> str:
         if self.document.checkpoint.step is None and self.document.state != "done":
             return "at a step that the store does not know"
-        return format_checkpoint(self.document.checkpoint, self.shape, self.outputs)
+        document = self.document
+        return format_checkpoint(document.checkpoint, self.shape, self.outputs, total=document.items_total)
 
     def _print_outputs(self) -> None:
         if not self.outputs:
@@ -124,7 +125,7 @@ class DocumentReport:
         rows = []
         for output in self.outputs:
             set_aside = f"{output.aside:,} set aside" if output.aside else ""
-            rows.append([output.step, format_count(output.items, "item"), set_aside, _format_times(output)])
+            rows.append([output.step, _format_items(output), set_aside, _format_times(output)])
         for line in format_table(rows, indent="  ", right=(1,)):
             print_line(line)
 
@@ -244,6 +245,12 @@ def _format_change(verb: str, detail: dict[str, Any]) -> Iterator[str]:
         yield f"still {state}"
     elif state:
         yield f"was {before}, now {state}" if before else f"now {state}"
+
+
+def _format_items(output: Output) -> str:
+    if output.total is None:
+        return format_count(output.items, "item")
+    return f"{output.items:,} of {format_count(output.total, 'item')}"
 
 
 def _format_times(output: Output) -> str:

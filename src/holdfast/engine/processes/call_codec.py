@@ -80,6 +80,7 @@ def decode_part(step: AnyStep, part: StreamPart) -> Pulled:
         error=None,
         last=False,
         own_cursor=part.own_cursor,
+        total=part.total,
     )
     pulled: Pulled = decode_result(step, result)
     return pulled
@@ -108,10 +109,10 @@ def _decode_result(step: AnyStep, result: CallResult) -> Any:
     match result:
         case ValueResult(rows):
             return Produced(_items(step, rows), _value(step, rows))
-        case StreamResult(rows, cursor, position, exhausted, remote, own_cursor=own_cursor):
+        case StreamResult(rows, cursor, position, exhausted, remote, own_cursor=own_cursor, total=total):
             error = None if remote is None else decode_error(remote, known=known)
             values = _values(step, rows) if step.effect_body is not None else []
-            return Pulled(_items(step, rows), values, _from_json(cursor), position, exhausted, error, own_cursor)
+            return Pulled(_items(step, rows), values, _from_json(cursor), position, exhausted, error, own_cursor, total)
         case VerifyResult(is_there):
             return is_there
         case ErrorResult(remote):

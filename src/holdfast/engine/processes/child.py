@@ -213,10 +213,12 @@ class Child:
         match value:
             case Produced():
                 return ValueResult(_rows(step, value), last=False)
-            case Pulled(cursor=cursor, position=position, exhausted=exhausted, error=error, own_cursor=own):
+            case Pulled(_, _, cursor, position, exhausted, error, own, total):
                 remote = None if error is None else self._encode_error(step, error)
                 rows = rows_of_stream(step, value)
-                return StreamResult(rows, _json(cursor), position, exhausted, remote, last=False, own_cursor=own)
+                return StreamResult(
+                    rows, _json(cursor), position, exhausted, remote, last=False, own_cursor=own, total=total
+                )
             case _:
                 return VerifyResult(bool(value), last=False)
 

@@ -112,6 +112,7 @@ class StreamResult(Struct, array_like=True, tag="stream"):
     error: RemoteError | None
     last: bool
     own_cursor: bool = False
+    total: int | None = None
 
 
 class StreamPart(Struct, array_like=True, tag="part"):
@@ -121,6 +122,7 @@ class StreamPart(Struct, array_like=True, tag="part"):
     cursor: bytes
     position: int
     own_cursor: bool
+    total: int | None = None
 
 
 class VerifyResult(Struct, array_like=True, tag="verify"):

@@ -68,7 +68,7 @@ class PartSender:
     def _send_part(self, bodies: BodyCaller, call: Call, step: AnyStep) -> None:
         def send(part: Pulled) -> None:
             rows = rows_of_stream(step, part)
-            self._channel.send(StreamPart(rows, _json(part.cursor), part.position, part.own_cursor))
+            self._channel.send(StreamPart(rows, _json(part.cursor), part.position, part.own_cursor, part.total))
 
         bodies.take_part(call, send)
 

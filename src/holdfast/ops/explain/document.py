@@ -22,7 +22,14 @@ from holdfast.core.formatting import (
 )
 from holdfast.core.model import DocumentStatus
 from holdfast.core.orphans import GRACE, last_progress
-from holdfast.core.reasons import BATCH_DEADLINE, DEFERRED_TOO_LONG, INTERRUPTED
+from holdfast.core.reasons import (
+    BATCH_DEADLINE,
+    DEFERRED_TOO_LONG,
+    FEWER_THAN_TOTAL,
+    INTERRUPTED,
+    MORE_THAN_TOTAL,
+    sentence,
+)
 from holdfast.core.retry import SUSPECT, is_suspect
 from holdfast.core.staleness import differences
 from holdfast.core.wait_causes import Holder
@@ -75,6 +82,7 @@ def explain(store: Store, document: DocumentStatus, *, command: Command = plain_
     """
     case = DocumentContext(store, document, command)
     _EXPLAIN[document.state](case)
+    _items_that_differ(case)
     facts = {
         "pipeline": document.pipeline,
         "batch": document.batch,
@@ -83,6 +91,30 @@ def explain(store: Store, document: DocumentStatus, *, command: Command = plain_
         "step": document.checkpoint.step,
     }
     return Explanation(tuple(case.sentences), facts | case.facts)
+
+
+def _items_that_differ(case: DocumentContext) -> None:
+    """Say what about the items of a document a person should know, although it stops nothing."""
+    outputs = case.store.outputs(case.status.id)
+    totals: dict[str, dict[str, int]] = {}
+    for output in outputs:
+        total, is_over = output.total, output.step != case.status.checkpoint.step
+        if total is None or output.items == total or (output.items < total and not is_over):
+            continue
+        totals[output.step] = {"items": output.items, "total": total}
+        code = MORE_THAN_TOTAL if output.items > total else FEWER_THAN_TOTAL
+        why = sentence(code, step=output.step, items=f"{output.items:,}", total=f"{total:,}")
+        case.say(f"{why}: look whether that is right.")
+    if totals:
+        case.facts["totals"] = totals
+    here = next((output.aside for output in outputs if output.step == case.status.checkpoint.step), 0)
+    if here and case.status.state != "dead":
+        case.facts["set_aside"] = here
+        case.say(f"{format_count(here, 'item')} of this step failed and {_were(here)} set aside: {case.look('show')}.")
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _waiting(case: DocumentContext) -> None:
@@ -198,7 +230,7 @@ def _held(case: DocumentContext, holder: Holder) -> None:
     case.because("worked on" if alive else "silent", alive=alive, holder=worker.name, since=since)
     case.facts |= {"heartbeat_at": holder.heartbeat_at, "lease_until": over, "deadline_at": status.deadline_at}
     case.facts["cursor"] = status.checkpoint.cursor
-    where = format_checkpoint(status.checkpoint, case.shape, case.store.outputs(status.id))
+    where = format_checkpoint(status.checkpoint, case.shape, case.store.outputs(status.id), total=status.items_total)
     held = f"Worker {worker.name} (pid {worker.pid}) holds it since {format_time(since)}, {where}"
     heartbeat = f"sent its last heartbeat {format_ago(min(holder.heartbeat_at, case.now), case.now)}"
     if not alive:

@@ -359,6 +359,7 @@ class Base:
             deferred_at=row.deferred_at,
             interruptions=row.interruptions,
             recoverable=row.recoverable,
+            items_total=(row.totals or {}).get(row.step_id or 0),
         )
 
 

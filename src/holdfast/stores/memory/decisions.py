@@ -247,6 +247,7 @@ class Decisions(Base):
                 "cursor": None,
                 "reuses": rewind.reuses(place_of(row)),
                 "extents": rewind.extents(place_of(row)),
+                "totals": None,
                 "serves": self._served(row),
                 "cleaned_at": None,
                 "moved_at": now,

@@ -130,7 +130,9 @@ class DocumentReads(Base):
                 items, asides = tables.items[place], tables.asides[place]
                 if items:
                     times = [item.kept_at for item in items.values()]
-                    output = Output(tables.steps[step_id].name, len(items), len(asides), min(times), max(times))
+                    total = (tables.documents[document_id].totals or {}).get(step_id)
+                    counts = len(items), len(asides)
+                    output = Output(tables.steps[step_id].name, *counts, min(times), max(times), total)
                     outputs.append((min(times), step_id, output))
         return [output for _, _, output in sorted(outputs, key=lambda one: one[:2])]
 

@@ -105,7 +105,7 @@ class Intake(Base):
         there = [row for row in self._tables.documents.values() if row.step_id == gone and row.state != "running"]
         if gone is None:
             return []
-        return [self._change(row, step_id=step_id, cursor=None, extents={0: 1}).id for row in there]
+        return [self._change(row, step_id=step_id, cursor=None, extents={0: 1}, totals=None).id for row in there]
 
     def _stranded(self, pipeline_id: int, step_ids: dict[str, int]) -> dict[str, tuple[int, list[str]]]:
         """Find open documents at steps that the plan does not have: their number, and the keys of the first three."""
@@ -172,6 +172,7 @@ class Intake(Base):
                 moves=row.moves + 1,
                 reuses=None,
                 extents=None,
+                totals=None,
                 moved_at=now,
             )
             self._write_journal(restarted, "rewind", who="declare", now=now, detail=detail, code=REORDERED)

@@ -247,6 +247,7 @@ class DocumentRow(Struct, frozen=True):
     recoverable: bool | None = None
     effects: dict[int, int] = {}
     extents: dict[int, int] | None = None
+    totals: dict[int, int] | None = None
     deadline_at: datetime | None = None
     claimed_at: datetime | None = None
     reason: str = ""

@@ -149,6 +149,7 @@ class Work(Base):
             interruptions=row.interruptions,
             effects=by_name(row.effects, plan.all_names),
             extents=extents_by_name(row.extents, names),
+            totals=by_name(row.totals, names),
             held_before=row.worked_by is not None,
         )
 
@@ -204,6 +205,7 @@ class Work(Base):
             **NO_SETBACKS,
             effects=row.effects if move.effects is None else _merged(row.effects, plan, move.effects),
             extents=row.extents if move.extents is None else _extents_by_id(plan, move.extents),
+            totals=row.totals if move.totals is None else _extents_by_id(plan, move.totals),
             **_stays(move, now) if move.state == "running" else _ends(row, move, now),
         )
         if moved.state == "done":
@@ -293,6 +295,7 @@ class Work(Base):
                 worked_by=None,
                 reuses=rewind.reuses(place_of(row)) | reuses_of(plan, back),
                 extents=None if back.extents is None else _extents_by_id(plan, back.extents),
+                totals=None,
                 attempts=1,
                 crashes=0,
                 **NO_SETBACKS,

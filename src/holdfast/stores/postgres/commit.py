@@ -295,6 +295,7 @@ def _moves(plan: Plan, moves: Sequence[Move]) -> dict[str, Any]:
         "extents": texts(
             [None if move.extents is None else extents_by_id(move.extents, plan.step_ids) for move in moves]
         ),
+        "totals": texts([None if move.totals is None else by_id(move.totals, step_ids) for move in moves]),
     }
 
 
@@ -322,6 +323,7 @@ def _single_move(plan: Plan, move: Move) -> dict[str, Any] | None:
         "value": row.value if rows else None,
         "effects": None if move.effects is None else by_id(move.effects, plan.step_ids),
         "extents": None if move.extents is None else extents_by_id(move.extents, plan.step_ids),
+        "totals": None if move.totals is None else by_id(move.totals, plan.step_ids),
     }
 
 

@@ -96,8 +96,8 @@ class DocumentReads(Base):
     def outputs(self, document_id: int) -> list[Output]:
         moment = self.dialect.moment
         return [
-            Output(step, items, failed, moment(first), moment(last))
-            for step, items, first, last, failed in self._all("outputs", document_id=document_id)
+            Output(step, items, failed, moment(first), moment(last), total)
+            for step, items, first, last, failed, total in self._all("outputs", document_id=document_id)
         ]
 
     def items(self, document_id: int) -> Iterator[tuple[str, int, Kept]]:

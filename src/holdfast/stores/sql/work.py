@@ -19,6 +19,7 @@ from holdfast.stores.json_fields import (
     decode_claim,
     extents_by_id,
     extents_by_name,
+    numbers_or_none,
     places_of_steps,
 )
 from holdfast.stores.protocol import ClaimChoice, Scope
@@ -104,7 +105,8 @@ class Work(Base):
 
     def _claim_of(self, row: Row, batches: dict[int, str], names: dict[int, str], all_names: dict[int, str]) -> Claim:
         (document_id, fence, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, *rest) = row
-        attempts, crashes, age, reuses, losses, deferrals, deferred, interruptions, effects, extents, held, _, _ = rest
+        (attempts, crashes, age, reuses, losses, deferrals, deferred, interruptions, effects, *rest) = rest
+        extents, totals, held, _, _ = rest
         payload, cursor, reuses, effects, extents, damage = decode_claim(payload, cursor, reuses, effects, extents)
         if batch_id not in batches:
             damage = Damage(f"its batch_id is {batch_id!r}, and there is no such batch", "nothing")
@@ -128,6 +130,7 @@ class Work(Base):
             by_name(effects, all_names),
             None if extents is None else extents_by_name(extents, names),
             bool(held),
+            by_name(numbers_or_none(totals), names),
         )
 
     def release(self, releases: Sequence[Release]) -> list[bool]:

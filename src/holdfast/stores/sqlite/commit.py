@@ -148,7 +148,7 @@ class CommitStatements:
             before, after = move.before, move.after
             if move.state != "running":
                 ending.append(move)
-            elif before.cursor is None and after.cursor is None and not move.asides:
+            elif before.cursor is None and after.cursor is None and not move.asides and move.totals is None:
                 alike[before.step, after.step, move.timeout, id(move.effects), id(move.extents)].append(move)
             else:
                 single.append(move)
@@ -158,7 +158,7 @@ class CommitStatements:
             else:
                 single += moves
         rows = [value for move in single for value in (*guard(move, self._step_ids), *self._target(move))]
-        yield from in_statements(SQL["move"], (self.now,), rows, 12)
+        yield from in_statements(SQL["move"], (self.now,), rows, 13)
         yield from self._ending(ending)
 
     def _moving_alike(self, moves: Sequence[Move]) -> Iterator[Statement]:
@@ -167,7 +167,7 @@ class CommitStatements:
         for move in moves:
             claim, before = move.claim, move.before
             guards += (claim.document_id, before.generation, claim.fence, before.moves)
-        step_id, _, deadline, _, effects, extents = self._target(moves[0])
+        step_id, _, deadline, _, effects, extents, _ = self._target(moves[0])
         head = (self._step_ids[moves[0].before.step or ""], step_id, deadline, effects, extents, self.now)
         yield from in_statements(SQL["move_alike"], head, guards, 4)
 
@@ -191,14 +191,15 @@ class CommitStatements:
             end = None if step is None else self._step_ids[step], move.state, move.reason, move.code, until
             ends[end] += (*guard(move, self._step_ids), *self._by_steps(move))
         for end, guards in ends.items():
-            yield from in_statements(SQL["move_and_release"], (*end, self.now), guards, 8)
+            yield from in_statements(SQL["move_and_release"], (*end, self.now), guards, 9)
 
-    def _by_steps(self, move: Move) -> tuple[str | None, str | None]:
-        """Return the new effects and extents of a document, or None for those that stay."""
-        effects, extents = move.effects, move.extents
+    def _by_steps(self, move: Move) -> tuple[str | None, str | None, str | None]:
+        """Return the new effects, extents and totals of a document, or None for those that stay."""
+        effects, extents, totals = move.effects, move.extents, move.totals
         return (
             None if effects is None else by_id(effects, self._step_ids),
             None if extents is None else extents_by_id(extents, self._step_ids),
+            None if totals is None else by_id(totals, self._step_ids),
         )
 
     def _keeping(self) -> Iterator[Statement]:

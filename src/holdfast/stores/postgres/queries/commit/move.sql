@@ -12,6 +12,7 @@ with moved as (
          effects = case when asked.effects is null then d.effects
                         else json_strip_nulls((coalesce(d.effects, '{}')::jsonb || asked.effects::jsonb)::json) end,
          extents = coalesce(asked.extents, d.extents),
+         totals = coalesce(asked.totals, d.totals),
          state = coalesce(asked.state, 'running'),
          worker_id = case when asked.state is null then d.worker_id end,
          worked_by = case when asked.state is null then d.worked_by else d.worker_id end,
@@ -28,8 +29,9 @@ with moved as (
     from unnest(:ids::bigint[], :generations::int[], :fences::bigint[], :moves::bigint[],
                 :before_ids::bigint[], :cursors_before::text[],
                 :step_ids::bigint[], :cursors::json[], :timeouts::bigint[], :states::text[],
-                :reasons::text[], :codes::text[], :stalled::int[], :effects::json[], :extents::json[])
-         as asked (id, generation, fence, moves, before_id, cursor_before, step_id, cursor, timeout, state, reason, code, stalled, effects, extents)
+                :reasons::text[], :codes::text[], :stalled::int[], :effects::json[], :extents::json[],
+                :totals::json[])
+         as asked (id, generation, fence, moves, before_id, cursor_before, step_id, cursor, timeout, state, reason, code, stalled, effects, extents, totals)
    where d.id in :ids::bigint[]
      and d.id = asked.id
      and d.generation = asked.generation

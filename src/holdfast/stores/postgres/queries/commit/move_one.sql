@@ -7,6 +7,7 @@ with moved as (
          effects = case when :effects::json is null then d.effects
                         else json_strip_nulls((coalesce(d.effects, '{}')::jsonb || :effects::jsonb)::json) end,
          extents = coalesce(:extents::json, d.extents),
+         totals = coalesce(:totals::json, d.totals),
          deadline_at = :now + :timeout::bigint * interval '1 microsecond',
          moved_at = :now
    where d.id = :id

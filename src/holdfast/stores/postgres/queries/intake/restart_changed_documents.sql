@@ -13,7 +13,7 @@ update hf_document d
                             where s.pipeline_id = d.pipeline_id) end,
        state = 'waiting', worker_id = null, worked_by = null, attempts = 0, crashes = 0,
        losses = 0, deferrals = 0, deferred_at = null,
-       interruptions = 0, extents = null, recoverable = null,
+       interruptions = 0, extents = null, totals = null, recoverable = null,
        reason = '', code = '', error = '',
        accepted_by = null, claimed_at = null, cleaned_at = null,
        due_at = :now, waits_since = :now, deadline_at = null, moved_at = :now

@@ -30,4 +30,4 @@ update hf_document d
 returning id, fence, batch_id, key, payload::text, fingerprint, generation,
           step_id, cursor::text, moves, attempts, crashes, :now - moved_at, reuses::text,
           losses, deferrals, coalesce(:now - deferred_at, interval '0'), interruptions, effects::text, extents::text,
-          worked_by is not null, nullif(plan_id, :plan_id), priority
+          totals::text, worked_by is not null, nullif(plan_id, :plan_id), priority

@@ -21,6 +21,6 @@ update hf_document as d
        generation = 1 + greatest(generation,
                                  coalesce((select max(i.generation) from hf_item i where i.document_id = d.id), 0)),
        plan_id = coalesce(:plan_id::bigint, plan_id), step_id = :step_id, cursor = null,
-       moved_at = :now, cleaned_at = null, reuses = :reuses::json, extents = null,
+       moved_at = :now, cleaned_at = null, reuses = :reuses::json, extents = null, totals = null,
        serves = case when cleaned_at is null then coalesce(:serves::json, serves) end
  where id in :ids::bigint[]

@@ -2,7 +2,7 @@
 -- before may have ended, so nothing is known about them.
 update hf_document
    set step_id = (select id from hf_step where pipeline_id = :pipeline_id and name = :new),
-       cursor = null, extents = '{"0":1}'
+       cursor = null, extents = '{"0":1}', totals = null
  where step_id = (select id from hf_step where pipeline_id = :pipeline_id and name = :old)
    and state <> 'running'
 returning id, plan_id, step_id

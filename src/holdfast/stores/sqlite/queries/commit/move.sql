@@ -5,9 +5,9 @@ update hf_document
        moves = moves + 1, attempts = iif(m.column10, 1, attempts), crashes = 0, losses = 0, deferrals = 0, deferred_at = null,
        interruptions = 0,
        effects = iif(m.column11 is null, effects, json_patch(coalesce(effects, '{}'), m.column11)),
-       extents = coalesce(m.column12, extents), moved_at = ?
+       extents = coalesce(m.column12, extents), totals = coalesce(m.column13, totals), moved_at = ?
   from (values
-       /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        ) as m
  where id = m.column1
    and generation = m.column2

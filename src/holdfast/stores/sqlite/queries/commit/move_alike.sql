@@ -1,5 +1,5 @@
 -- Do what move.sql does for documents that all go the same way: from one step without a cursor to another, with progress,
--- and with the same change of effects and extents.
+-- with the same change of effects and extents, and none of totals.
 update hf_document
    set step_id = ?2, deadline_at = ?3, moves = moves + 1, attempts = 1, crashes = 0, losses = 0, deferrals = 0,
        deferred_at = null, interruptions = 0,

@@ -5,10 +5,10 @@ update hf_document
        moves = moves + 1, attempts = 0, crashes = 0, losses = 0, deferrals = 0, deferred_at = null,
        interruptions = 0,
        effects = iif(m.column7 is null, effects, json_patch(coalesce(effects, '{}'), m.column7)),
-       extents = coalesce(m.column8, extents), moved_at = ?,
+       extents = coalesce(m.column8, extents), totals = coalesce(m.column9, totals), moved_at = ?,
        waits_since = iif(?5 is null, waits_since, ?6)
   from (values
-       /* rows */ (?, ?, ?, ?, ?, ?, ?, ?)
+       /* rows */ (?, ?, ?, ?, ?, ?, ?, ?, ?)
        ) as m
  where id = m.column1
    and generation = m.column2

@@ -4,7 +4,7 @@
 -- suspects.
 select id, fence + 1, batch_id, key, payload, fingerprint, generation, step_id, cursor, moves, attempts + 1, crashes,
        :now - moved_at, reuses, losses, deferrals, coalesce(:now - deferred_at, 0), interruptions, effects, extents,
-       worked_by is not null, nullif(plan_id, :plan_id), priority
+       totals, worked_by is not null, nullif(plan_id, :plan_id), priority
   from hf_document
  where pipeline_id = :pipeline_id
    and id = :document_id -- if document
