@@ -74,6 +74,18 @@ EXAMPLES: dict[str, tuple[dict[str, Any], str]] = {
     reasons.BATCH_DEADLINE: ({"deadline": "noon"}, "its batch had to be finished by noon"),
     reasons.WOKEN: ({}, "its time has come"),
     reasons.FOR_REVIEW: ({"why": "worker ann is gone"}, "kept for review: worker ann is gone"),
+    reasons.MORE_THAN_TOTAL: (
+        {"step": "read", "items": "8", "total": "3"},
+        "read yielded 8 items, and said that there are 3",
+    ),
+    reasons.FEWER_THAN_TOTAL: (
+        {"step": "read", "items": "3", "total": "5"},
+        "read ended after 3 items, and said that there are 5",
+    ),
+    reasons.MANY_SET_ASIDE: (
+        {"step": "read", "aside": "3", "total": "40", "allowed": "4"},
+        "3 of 40 items of read were set aside. It stops above 4",
+    ),
     reasons.VERIFIED: ({"steps": "read, index"}, "the work of read, index is there"),
     reasons.BATCH_DEADLINE: ({"deadline": "noon"}, "its batch had to be finished by noon"),
     reasons.ROWS_LEFT: (
