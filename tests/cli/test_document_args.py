@@ -33,6 +33,14 @@ def test_a_link_to_a_folder_above_does_not_loop(folder: Path) -> None:
     assert keys("docs") == ["docs/a.txt", "docs/b.txt"]
 
 
+def test_a_link_that_leads_to_itself_or_nowhere_is_no_file(holdfast: Run, folder: Path) -> None:
+    (folder / "docs" / "loop.txt").symlink_to("loop.txt")
+    (folder / "docs" / "nowhere.txt").symlink_to("missing.txt")
+    assert keys("docs") == ["docs/a.txt", "docs/b.txt"]
+    assert keys("docs/*.txt") == ["docs/a.txt", "docs/b.txt"]
+    assert "submitted: 2 new" in holdfast("run", "papers.py", "docs").stdout
+
+
 def test_a_glob_gives_files_in_order(folder: Path) -> None:
     (folder / "docs" / "c.pdf").touch()
     assert keys("docs/*.txt") == ["docs/a.txt", "docs/b.txt"]

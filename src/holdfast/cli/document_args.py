@@ -161,8 +161,13 @@ def _files_below(folder: str, root: str, links: LinkRule) -> Iterator[SourceFile
     for entry in wanted:
         if entry.is_dir(follow_symlinks=False):
             yield from _files_below(entry.path, root, links)
-        elif entry.is_file() and (not entry.is_symlink() or links.allows(entry.path, root)):
+        elif entry.is_file(follow_symlinks=False) or (_is_link_to_file(entry) and links.allows(entry.path, root)):
             yield _stat(Path(entry.path).as_posix() if os.sep != "/" else entry.path)
+
+
+def _is_link_to_file(entry: os.DirEntry[str]) -> bool:
+    """Return True for a link to a file. A link that leads to itself or nowhere is none."""
+    return entry.is_symlink() and os.path.isfile(entry.path)  # noqa: PTH113 - entry.is_file() raises for such a link
 
 
 def _is_wanted(entry: os.DirEntry[str]) -> bool:
