@@ -13,6 +13,7 @@ from tests.cli.conftest import Run
 
 GREEDY = """
 import holdfast
+import sqlite3
 from pathlib import Path
 
 greedy = holdfast.Pipeline("greedy")
@@ -24,8 +25,8 @@ def read(doc):
 
 
 def prepare(tx):
-    if Path("low").exists():
-        tx.execute("pragma hard_heap_limit = 20000000")
+    if Path("low").exists():  # the limit is that of the process, whichever connection sets it
+        sqlite3.connect(":memory:").execute("pragma hard_heap_limit = 20000000")
 """
 
 
