@@ -271,7 +271,7 @@ def test_a_child_whose_part_was_refused_is_ended(
     assert harness.drain().dead == 1
     assert "Reject: never" in harness.document().reason
     assert harness.document().crashes == harness.document().losses == 0
-    assert refused == [3]
+    assert refused in ([3], [3, 3])  # what is refused together with a claim is tried again alone
 
 
 def test_an_error_after_a_part_is_an_error_after_progress(
