@@ -127,3 +127,16 @@ def test_a_reason_is_asked_for_and_so_is_which(holdfast: Run) -> None:
 def test_a_wrong_rate_is_refused(holdfast: Run, rate: str) -> None:
     holdfast("run", "papers.py", "docs")
     assert "write 50/s or 10/min" in holdfast("dead", "redrive", "--all", "--rate", rate, "--reason", "x").stderr
+
+
+def test_the_list_says_how_many_documents_wait_for_a_decision_instead(holdfast: Run, folder: Path) -> None:
+    (folder / "asks.py").write_text(
+        "import holdfast\nasks = holdfast.Pipeline('asks')\n@asks.step\ndef read(doc):\n"
+        "    raise holdfast.Pause('which line?')\n"
+    )
+    holdfast("run", "asks.py", "docs/a.txt")
+    line = "1 document waits for a decision, not dead: holdfast review list"
+    assert line in holdfast("dead", "list").stdout.splitlines()
+    narrowed = holdfast("dead", "list", "--pipeline", "asks").stdout.splitlines()
+    assert f"{line} --pipeline asks" in narrowed
+    assert json.loads(holdfast("dead", "list", "--json").stdout)["undecided"] == 1

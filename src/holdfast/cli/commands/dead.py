@@ -27,10 +27,10 @@ from holdfast.cli.store_access import open_existing_store, require_pipeline
 from holdfast.cli.ui.document_report import DocumentReport
 from holdfast.core.formatting import RECOVERABLE_NOTE, format_ago, format_count, format_table, one_line, printable
 from holdfast.core.model import DocumentStatus
-from holdfast.core.reasons import ORPHAN_CODES
+from holdfast.core.reasons import ON_HOLD, ORPHAN_CODES
 from holdfast.core.suggested_commands import command_args
 from holdfast.ops.explain.context import document_options
-from holdfast.stores.protocol import Store
+from holdfast.stores.protocol import DocumentFilter, Store
 
 REDRIVE = Action(
     "redriven", "not dead, cleaned up, or at a step that no longer exists (rewind those)", (("dead", None),)
@@ -60,12 +60,14 @@ def list_(cli: CliContext, /, *, limit: int, **given: Any) -> None:
         letters = [one for selection in selections for one in selection.documents(limit) if one.state == "dead"]
         total = len(letters) if given["keys"] else sum(selection.count() for selection in selections)
         orphans = 0 if given["keys"] else _count_orphans(store, given)
+        undecided = 0 if given["keys"] else _count_undecided(store, given) - orphans
         if cli.json:
             rows = [_as_json(letter, state_since(store, letter)) for letter in letters]
-            print_json({"total": total, "dead_letters": rows, "orphans_for_review": orphans})
+            print_json({"total": total, "dead_letters": rows, "orphans_for_review": orphans, "undecided": undecided})
         else:
             _print_list(cli, store, letters, total)
             _print_orphans(cli, orphans)
+            _print_undecided(cli, undecided, given)
 
 
 def _count_orphans(store: Store, given: dict[str, Any]) -> int:
@@ -73,6 +75,21 @@ def _count_orphans(store: Store, given: dict[str, Any]) -> int:
     names = [require_pipeline(store, given["pipeline"])] if given["pipeline"] else store.pipelines()
     batch = given["batch"]
     return sum(store.count(name, batch=batch, state="paused", code=code) for name in names for code in ORPHAN_CODES)
+
+
+def _count_undecided(store: Store, given: dict[str, Any]) -> int:
+    """Count the documents that wait for the decision of a person. Those on hold wait for none."""
+    names = [require_pipeline(store, given["pipeline"])] if given["pipeline"] else store.pipelines()
+    paused: DocumentFilter = {"batch": given["batch"], "state": "paused"}
+    on_hold: DocumentFilter = {**paused, "code": ON_HOLD}
+    return sum(store.count(name, **paused) - store.count(name, **on_hold) for name in names)
+
+
+def _print_undecided(cli: CliContext, undecided: int, given: dict[str, Any]) -> None:
+    if undecided:
+        wait = format_count(undecided, "document waits", "documents wait")
+        options = [word for name in ("pipeline", "batch") if given[name] for word in (f"--{name}", given[name])]
+        print_line(f"{wait} for a decision, not dead: {cli.command('review', 'list', *options)}")
 
 
 def _print_orphans(cli: CliContext, orphans: int) -> None:
