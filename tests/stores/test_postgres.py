@@ -866,6 +866,14 @@ def test_a_user_who_may_not_create_tables_is_told_how(postgres_server: Postgres,
         PostgresStore(postgres_url.replace("postgres@", "guest@"))
 
 
+def test_a_search_path_without_a_schema_is_told(postgres_url: str) -> None:
+    database = postgres_url.rpartition("/")[2]
+    ask(postgres_url, f"alter database {database} set search_path = nowhere")
+    with pytest.raises(StoreError, match=r"search_path of this user names none.*\?schema="):
+        PostgresStore(postgres_url)
+    PostgresStore(f"{postgres_url}?schema=jobs").close()
+
+
 @pytest.mark.parametrize("host", ["%2e%0a", "a..b", "x" * 70 + ".example"])
 def test_an_invalid_host_name_does_not_answer(host: str) -> None:
     with pytest.raises(StoreGone, match=r"no host can be called|does not answer"):

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from psycopg.errors import InsufficientPrivilege
+from psycopg.errors import InsufficientPrivilege, InvalidSchemaName
 from psycopg.sql import SQL, Identifier
 
 from holdfast.core.codec import encode_json
-from holdfast.core.errors import CannotKeep, StoreReadOnly
+from holdfast.core.errors import CannotKeep, StoreError, StoreReadOnly
 from holdfast.core.moves import Release
 from holdfast.core.plan import Shape
 from holdfast.stores.postgres.commit import Commit
@@ -104,6 +104,11 @@ def _migrated(connections: Connections) -> list[int]:
             f"{connections.name}: this user may not create tables: {error}. Let the owner of the database say "
             f"`grant create on schema {connections.schema or 'public'} to ...`, or run `holdfast store migrate` as the "
             "owner. To create the schema itself, a user needs `grant create on database`"
+        ) from error
+    except InvalidSchemaName as error:
+        raise StoreError(
+            f"{connections.name}: there is no schema for the tables: the search_path of this user names none that "
+            "exists. Name one in the URL, such as `?schema=jobs`, or say `alter role ... set search_path = public`"
         ) from error
 
 
