@@ -205,13 +205,17 @@ class Executor:
                     yield from self.commit(step, self._with_total(step, move, pulled, start=start))
                 raise self.released_after(step, pulled.error)
             cursor = pulled.cursor
-            move = self._with_total(step, self._within_stream(step, pulled, effect), pulled, start=start)
+            move = self._within_stream(step, pulled, effect)
+            if self.totals or pulled.total is not None:
+                move = self._with_total(step, move, pulled, start=start)
             start = self._yielded(step, pulled)
             yield from self._commit_part(step, move, events) if is_part else self.commit(step, move)
             if not events:
                 events += yield Compute(() if is_part else (PullStream(step.name, cursor, pulled.position),))
         effect = self.effect(step, pulled.values) if pulled.values else None
-        move = self._with_total(step, self.past(step, pulled.items, effect), pulled, start=start)
+        move = self.past(step, pulled.items, effect)
+        if self.totals or pulled.total is not None:
+            move = self._with_total(step, move, pulled, start=start)
         yield from self.commit(step, move)
         self.lengths[step.name] = pulled.position
 

@@ -358,7 +358,7 @@ class Scheduler:
         """Tell people what they should know about moves that were committed. Nearly always, there is nothing."""
         if rows_left := {step for move in moves if move.rows_left for step in move.rows_left}:
             self._report_rows_left(rows_left)
-        for move in moves:
+        for move in [move for move in moves if move.warnings]:
             for warning in move.warnings:
                 self._emit(Warned(move.claim, warning, **self._source))
 

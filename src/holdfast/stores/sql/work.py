@@ -130,7 +130,7 @@ class Work(Base):
             by_name(effects, all_names),
             None if extents is None else extents_by_name(extents, names),
             bool(held),
-            by_name(numbers_or_none(totals), names),
+            None if totals is None else by_name(numbers_or_none(totals), names),
         )
 
     def release(self, releases: Sequence[Release]) -> list[bool]:
