@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.cli.context import DEFAULT_STORE, CliError
-from holdfast.cli.param_types import LOOPBACK, DurationType, format_duration_arg
+from holdfast.cli.param_types import LOOPBACK, DurationType, MoneyOrDurationType, format_duration_arg
 from holdfast.core.batches import AT_DEADLINE, DEFAULT_DEADLINE_ACTION
 from holdfast.core.codec import read_scalar
 from holdfast.engine.settings import DEFAULT_CONCURRENCY, DEFAULT_LEASE, DEFAULT_PROCESSES, DEFAULT_THREADS
@@ -203,12 +203,31 @@ processes_option = click.option(
 )
 
 
-def worker_options(*, threads: int = DEFAULT_THREADS, threads_shown: str = "") -> Callable[[Command], Command]:
+time_budget_option = click.option("--budget", type=DurationType(), help="Stop cleanly after this time, such as 15m.")
+spending_options = option_group(
+    click.option(
+        "--budget",
+        type=MoneyOrDurationType(),
+        help="Stop when this much money is spent, such as 5.00, or after this time, such as 15m.",
+    ),
+    click.option("--budget-pages", type=click.IntRange(0), help="Stop when this many pages were read."),
+    click.option("--budget-tokens", type=click.IntRange(0), help="Stop when about this many tokens were embedded."),
+    click.option("--price", type=click.FloatRange(0), help="Price of a million tokens, for a --budget of money."),
+    click.option("--page-price", type=click.FloatRange(0), help="Price of a thousand pages of a reading service."),
+    click.option("--new-budget", is_flag=True, help="Forget the earlier budget, and what was spent of it."),
+)
+"""Budgets of a collection, which are kept in the store, and the budget of time of one run."""
+
+
+def worker_options(
+    *, threads: int = DEFAULT_THREADS, threads_shown: str = "", budget: Decorator[Any] = time_budget_option
+) -> Callable[[Command], Command]:
     """Return the options of a worker.
 
     Args:
         threads: The default number of threads on this machine.
         threads_shown: The default as the help shows it, if `threads` depends on the machine.
+        budget: The option --budget.
     """
     return option_group(
         click.option(
@@ -232,5 +251,5 @@ def worker_options(*, threads: int = DEFAULT_THREADS, threads_shown: str = "") -
             show_default=True,
             help="If this worker sends no heartbeat for this long, others take its documents.",
         ),
-        click.option("--budget", type=DurationType(), help="Stop cleanly after this time, such as 15m."),
+        budget,
     )

@@ -43,6 +43,19 @@ class DurationType(click.ParamType):  # type: ignore[type-arg]  # generic since 
         return duration
 
 
+class MoneyOrDurationType(DurationType):
+    """An amount of money, such as 5.00, or a duration with its unit, such as 15m."""
+
+    name = "amount or duration"
+
+    def convert(  # type: ignore[override]  # click declares no type
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta | float:
+        if isinstance(value, float) or re.fullmatch(r"\d+(\.\d+)?", str(value).strip()):
+            return float(value)
+        return super().convert(value, param, ctx)
+
+
 class RateType(click.ParamType):  # type: ignore[type-arg]
     """A rate: 50/s, 10/min. The value is the time between two."""
 

@@ -366,6 +366,31 @@ def test_a_plan_counts_what_an_ingest_reads(holdfast: Run, letters: Path) -> Non
     assert abs(foretold["chunks"] - made["chunks_created"]) <= made["chunks_created"] // 10
 
 
+def test_a_budget_stops_an_ingest_and_the_command_that_goes_on_is_shown(holdfast: Run, letters: Path) -> None:
+    for number in range(8):
+        (letters / f"{number}.txt").write_text(f"Letter {number} about the tide. " * 20)
+    said = holdfast("ingest", "letters", "--budget-pages", "3", "--threads", "1")
+    assert said.exit_code == 0
+    assert "Stopped: the budget of the collection is spent (" in said.output
+    assert "Continue with a larger budget:\n  holdfast ingest letters --budget-pages 6\n" in said.output
+    again = holdfast("ingest", "letters")
+    assert "Stopped: the budget of the collection is spent (" in again.output
+    assert "All 10 are done." in holdfast("ingest", "letters", "--budget-pages", "100").output
+
+
+def test_a_budget_of_money_needs_a_price_and_a_budget_of_time_needs_a_unit(holdfast: Run, letters: Path) -> None:
+    said = holdfast("ingest", "letters", "--budget", "5.00")
+    assert said.exit_code == 2
+    assert "a budget of money needs a price: --price" in said.output
+    assert holdfast("ingest", "letters", "--budget", "5.00", "--price", "0.02").exit_code == 0
+    assert holdfast("ingest", "letters", "--budget", "15m").exit_code == 0
+    shown = json.loads(holdfast("collection", "show", "documents", "--json").output)["budget"]
+    assert (shown["money"], shown["price"], shown["spent_pages"]) == (5.0, 0.02, 2)
+    assert "  budget: about 0.00" in holdfast("collection", "show", "documents").output
+    assert holdfast("ingest", "letters", "--new-budget").exit_code == 0
+    assert json.loads(holdfast("collection", "show", "documents", "--json").output).get("budget") is None
+
+
 def test_a_plan_shows_costs_below_a_cent(holdfast: Run, letters: Path) -> None:
     holdfast("collection", "create", "paid", "--embedder", "openai:text-embedding-3-small")
     said = holdfast("plan", "letters", "--collection", "paid", "--price", "0.02").output

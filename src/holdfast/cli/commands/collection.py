@@ -21,6 +21,7 @@ from holdfast.pipelines.rag.collections.library import Library
 from holdfast.pipelines.rag.collections.rebuild import rebuild_index
 from holdfast.pipelines.rag.collections.remarks import Remark, describe_empty, read_remarks
 from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings
+from holdfast.pipelines.rag.collections.spending import describe_spending, read_budget
 from holdfast.pipelines.rag.collections.status import read_counters, read_languages, read_status
 from holdfast.pipelines.rag.embed import check_spec
 from holdfast.pipelines.rag.embed.rate_limiter import RateLimit
@@ -181,8 +182,11 @@ def show(cli: CliContext, /, *, name: str, empty: bool) -> None:
         status = read_status(store, name)
         counters = read_counters(store, name)
         languages = read_languages(store, name)
+        limits, spent = read_budget(store, name)
     if cli.json:
-        print_json(summarise_collection(known, status, counters, languages))
+        budget = {name: value for name, value in asdict(limits).items() if value is not None} if limits else {}
+        budget |= {f"spent_{name}": value for name, value in asdict(spent).items()} if limits else {}
+        print_json(summarise_collection(known, status, counters, languages, budget))
         return
     print_line(f"{styled(name, bold=True)}: {_format_settings(known.settings)}")
     if status.documents:
@@ -197,6 +201,8 @@ def show(cli: CliContext, /, *, name: str, empty: bool) -> None:
         vectors = f"{counters.chunks_embedded:,} embedded, {counters.chunks_indexed:,} indexed"
         print_line(f"  {pages} extracted, {chunks} created, {vectors}")
     _print_remarks(remarks, name)
+    if budget_text := describe_spending(limits, spent):
+        print_line(f"  budget: {budget_text}")
     if counters.retry_count:
         print_line(f"  {format_count(counters.retry_count, 'retry', 'retries')} of documents")
     if languages:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from holdfast.cli.options import (
     metadata_option,
     processes_option,
     source_options,
+    spending_options,
     worker_options,
 )
 from holdfast.cli.pipeline_loader import LoadedPipeline
@@ -37,12 +39,14 @@ from holdfast.cli.ui.ingest_output import (
 )
 from holdfast.cli.ui.progress import Progress, show_progress
 from holdfast.cli.ui.summary import RunSummary
+from holdfast.core.formatting import format_money
 from holdfast.engine import api
 from holdfast.engine.budget import Budget
 from holdfast.ops.redrive import redrive_dead_letters
 from holdfast.pipelines.rag.collections.library import INGEST_THREADS, Library
 from holdfast.pipelines.rag.collections.metadata import Metadata
 from holdfast.pipelines.rag.collections.remarks import describe_empty, read_remarks
+from holdfast.pipelines.rag.collections.spending import SpendingLimits, describe_spending
 from holdfast.pipelines.rag.index.registry import STORE
 from holdfast.pipelines.rag.ingest.intake import ScanOptions
 from holdfast.pipelines.rag.ingest.removal import INGEST_ACTOR
@@ -56,7 +60,7 @@ from holdfast.pipelines.rag.values import DEFAULT_COLLECTION
 @metadata_option
 @click.option("--retry", is_flag=True, help="Try dead letters again.")
 @processes_option
-@worker_options(threads=INGEST_THREADS, threads_shown="one more than cores")
+@worker_options(threads=INGEST_THREADS, threads_shown="one more than cores", budget=spending_options)
 @observe_options
 @common_options
 @click.pass_obj
@@ -73,7 +77,12 @@ def ingest(
     follow_symlinks: bool,
     metadata: Metadata | None,
     retry: bool,
-    budget: timedelta | None,
+    budget: timedelta | float | None,
+    budget_pages: int | None,
+    budget_tokens: int | None,
+    price: float | None,
+    page_price: float | None,
+    new_budget: bool,
     **options: Any,
 ) -> None:
     """Make the documents of folders and URLs searchable. Run it again to continue, and to update what changed.
@@ -85,6 +94,9 @@ def ingest(
     documents in the store.
 
     If a source cannot be reached, the others are ingested, and the exit code is 4.
+
+    Budgets of pages, tokens and money belong to the collection: they are kept in the store and count for all runs
+    together. The same command goes on with what is left of them; a larger budget goes on with more.
     """
     scan = ScanOptions(
         ignore=ignore,
@@ -95,10 +107,18 @@ def ingest(
     )
     collection_args = ["--collection", collection] if collection != DEFAULT_COLLECTION else []
     command = ("ingest", *sources, *collection_args, *source_args(scan))
-    limit = Budget(budget)
+    wanted = {
+        "money": budget if isinstance(budget, float) else None,
+        "pages": budget_pages,
+        "tokens": budget_tokens,
+        "price": price,
+        "page_price": page_price,
+    }
     with open_persistent_store(cli) as store, add_resume_hint(cli, *command):
         library = Library(store, collection, allow_private=allow_private, follow_symlinks=follow_symlinks)
         require_sources(cli, library, sources)
+        _set_budget(library, wanted, is_new=new_budget)
+        limit = library.spending_budget(Budget(budget if isinstance(budget, timedelta) else None))
         counts = collection_counts(library, threads=options["threads"])
         with show_progress(cli, counts, limit) as progress:
             library.prepare(processes=options["processes"])
@@ -121,13 +141,31 @@ def ingest(
             None,
             report=report,
             stopped_by=limit.reason,
-            resume_command=cli.same_command(*command),
+            resume_command=_command_with_more(cli, library, command) if limit.is_spent else cli.same_command(*command),
+            spent=describe_spending(library.spending_limits, library.spent) if limit.is_spent else "",
             withdrawn=counts.withdrawn,
             retry_command=cli.command(*command, "--retry"),
             empty_hint=NO_DOCUMENTS_HINT if sources else NO_SOURCES_HINT,
             unreachable=unreachable,
         )
         print_summary_and_exit(cli, summary, progress)
+
+
+def _set_budget(library: Library, wanted: dict[str, Any], *, is_new: bool) -> None:
+    if is_new:
+        library.remove_spending_limits()
+    if any(value is not None for value in wanted.values()):
+        library.limit_spending(SpendingLimits(**wanted))
+
+
+def _command_with_more(cli: CliContext, library: Library, command: Sequence[str]) -> str:
+    """Return the command that goes on with twice the budget."""
+    limits = library.spending_limits or SpendingLimits()
+    more = {"--budget-pages": limits.pages, "--budget-tokens": limits.tokens}
+    options = [option for name, value in more.items() if value is not None for option in (name, str(2 * value or 100))]
+    if limits.money is not None:
+        options += ["--budget", format_money(2 * limits.money or 1.0).replace(",", "")]
+    return cli.command(*command, *options)
 
 
 def _report_empty(library: Library, progress: Progress) -> None:

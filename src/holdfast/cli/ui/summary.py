@@ -42,6 +42,7 @@ class RunSummary:
         unreachable: Sequence[str] = (),
         withdrawn: int = 0,
         idle_hint: str = "",
+        spent: str = "",
     ) -> None:
         """Read the counts from the store.
 
@@ -57,6 +58,7 @@ class RunSummary:
             unreachable: The sources that could not be reached.
             withdrawn: How many of the cancelled documents are not shown, because they were removed.
             idle_hint: What to say if there was nothing to do.
+            spent: What was spent of the budget of the collection, if work stopped because of it.
         """
         self.pipeline = pipeline
         self.batch = batch
@@ -70,6 +72,7 @@ class RunSummary:
         self.unreachable = unreachable
         self.withdrawn = withdrawn
         self.idle_hint = idle_hint
+        self.spent = spent
         self.balance: Balance = store.balance(pipeline, batch)
         self.dead: list[DocumentStatus] = (
             store.documents(pipeline, batch=batch, state="dead", limit=MAX_DEAD_SHOWN) if self.balance.dead else []
@@ -185,6 +188,10 @@ class RunSummary:
             print_line(f"{why}.")
             return
         documents = format_count(left, "document")
+        if self.spent:
+            print_line(f"{why} ({self.spent}); everything is saved, {documents} left. Continue with a larger budget:")
+            print_line(f"  {self.resume_command}")
+            return
         if self.is_lost:
             print_line(f"{why}; {documents} left.")
             return

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.pipelines.rag.collections.library import Library
     from holdfast.pipelines.rag.collections.rebuild import rebuild_index
     from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings
+    from holdfast.pipelines.rag.collections.spending import Spending, SpendingLimits
     from holdfast.pipelines.rag.embed.protocol import LocalEmbedder, RemoteEmbedder
     from holdfast.pipelines.rag.embed.rate_limiter import RateLimit
     from holdfast.pipelines.rag.extract.readers import Reader
@@ -39,6 +40,8 @@ __all__ = [
     "RemoteEmbedder",
     "ScanOptions",
     "SearchResult",
+    "Spending",
+    "SpendingLimits",
     "Splitting",
     "Where",
     "collect_garbage",
@@ -60,6 +63,8 @@ _MODULES = {
     "RemoteEmbedder": "embed.protocol",
     "ScanOptions": "ingest.intake",
     "SearchResult": "search.search",
+    "Spending": "collections.spending",
+    "SpendingLimits": "collections.spending",
     "Splitting": "chunk.splitters",
     "Where": "index",
     "collect_garbage": "collections.deletion",

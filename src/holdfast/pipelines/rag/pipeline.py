@@ -6,6 +6,7 @@ import mmap
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +24,7 @@ from holdfast.pipelines.rag.chunk.chunks import Split, embedding_texts, split_pa
 from holdfast.pipelines.rag.collections.metadata import read_metadata
 from holdfast.pipelines.rag.collections.remarks import Remark, remark_about, save_remark
 from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings
+from holdfast.pipelines.rag.collections.spending import SpendingMeter, count_tokens
 from holdfast.pipelines.rag.embed import Embedder, is_remote
 from holdfast.pipelines.rag.embed.protocol import to_float16
 from holdfast.pipelines.rag.embed.registry import model_of
@@ -39,8 +41,9 @@ SOURCES = Circuit(patience=timedelta(minutes=5))
 """When reading is paused for all documents: a server of files or a service for scans is away. Files may come from many
 servers, so an ingest does not wait long for those that are away at its end."""
 PageStep = Callable[[Document, Page], Page]
-Vector = tuple[bytes, bytes]
-"""The hash of a content, and its vector. The vector is empty if it is stored already."""
+Vector = tuple[bytes, bytes, int]
+"""The hash of a content, its vector, and about how many tokens were embedded for it. The vector is empty if it is
+stored already."""
 
 
 class ProgressCounter(Counter[str]):
@@ -82,6 +85,7 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
         without_vectors: Counts the chunks of a document that were set aside because no vector could be made.
         refuse: Raises Reject for a document whose file must not be read here.
         follow_symlinks: Also read files outside of their folder, if links lead there.
+        meter: Counts what is spent, and refuses work that the budget of the collection does not allow.
     """
 
     reader: Reader
@@ -96,6 +100,7 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     without_vectors: Callable[[Document], int] = lambda _: 0
     refuse: Callable[[Document], object] = lambda _: None
     follow_symlinks: bool = False
+    meter: SpendingMeter | None = None
 
 
 MAX_CRASHES = 30
@@ -117,7 +122,7 @@ def build_pipeline(collection: Collection, parts: PipelineParts) -> Pipeline:
 
 
 def _extract(pipeline: Pipeline, parts: PipelineParts, collection: CollectionSettings) -> AnyStep:
-    read = parts.reader
+    read, meter = parts.reader, parts.meter
     step_settings: dict[str, Any] = {"reader": collection.reader}
     if collection.ocr_languages != DEFAULT_OCR_LANGUAGES:  # else documents of earlier releases would be read again
         step_settings["ocr_languages"] = list(collection.ocr_languages)
@@ -133,14 +138,27 @@ def _extract(pipeline: Pipeline, parts: PipelineParts, collection: CollectionSet
     )
     def extract(doc: Document, cursor: int = 0) -> Iterator[Page]:
         parts.refuse(doc)
+        if meter is not None:
+            meter.require_rest()
         payload = {name: value for name, value in doc.payload.items() if name not in ("root", RESUME_AT)}
         if not parts.follow_symlinks:
             payload["root"] = doc.batch
         if cursor and (kept := doc.reader.read(extract.name, cursor - 1, cursor)):
             payload[RESUME_AT] = extract.codec_of_item.decode(kept[0][1]).resume_at
         for page in read(payload, start=cursor):
+            if meter is not None:
+                meter.count_page(page)
             yield last(page) if page.last else page
+            if meter is not None and not page.last:
+                meter.require_rest()
 
+    if meter is not None:
+
+        @extract.effect
+        def count(tx: Tx, doc: Document, pages: Sequence[Page]) -> None:
+            meter.save_pages(tx, pages)
+
+        extract.undo(_keep_counted)
     return extract
 
 
@@ -198,7 +216,7 @@ def _after(count: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
 
 
 def _embed(pipeline: Pipeline, parts: PipelineParts, pages: AnyStep, chunks: AnyStep) -> None:
-    embedder, index = parts.embedder, parts.index
+    embedder, index, meter = parts.embedder, parts.index, parts.meter
     model = {"model": embedder.name}
     retry = Retry(attempts=5, crashes=MAX_CRASHES)
     step = pipeline.step(
@@ -213,23 +231,30 @@ def _embed(pipeline: Pipeline, parts: PipelineParts, pages: AnyStep, chunks: Any
         new = [chunk for chunk in chunks if chunk.hash not in known]
         return hashes, dict(zip([chunk.hash for chunk in new], embedding_texts(doc, pages, new), strict=True))
 
+    def spending(new: dict[bytes, str]) -> AbstractContextManager[None]:
+        return nullcontext() if meter is None else meter.spending_tokens(count_tokens([*new.values()]))
+
     if is_remote(embedder):
 
         @step
         async def embed(doc: Document, window: list[Chunk]) -> list[Vector]:
             hashes, new = find_new(doc, window)
-            return _paired(hashes, new, await embedder.embed_async([*new.values()]) if new else [], embedder)
+            with spending(new):
+                return _paired(hashes, new, await embedder.embed_async([*new.values()]) if new else [], embedder)
     else:
 
         @step
         def embed(doc: Document, window: list[Chunk]) -> list[Vector]:
             hashes, new = find_new(doc, window)
-            return _paired(hashes, new, embedder.embed([*new.values()]) if new else [], embedder)
+            with spending(new):
+                return _paired(hashes, new, embedder.embed([*new.values()]) if new else [], embedder)
 
     @embed.effect
     def save(tx: Tx, doc: Document, vectors: Sequence[Vector]) -> None:
         parts.progress.count_vectors(len(vectors))
-        index.save_vectors(tx, model_of(embedder), {content: vector for content, vector in vectors if vector})
+        index.save_vectors(tx, model_of(embedder), {content: vector for content, vector, _ in vectors if vector})
+        if meter is not None:
+            meter.save_tokens(tx, sum({content: tokens for content, _, tokens in vectors}.values()))
 
     embed.undo(_replaced_when_visible)
 
@@ -242,7 +267,8 @@ def _embed(pipeline: Pipeline, parts: PipelineParts, pages: AnyStep, chunks: Any
 def _paired(hashes: Sequence[bytes], new: dict[bytes, str], vectors: Any, embedder: Embedder) -> list[Vector]:
     rows = to_float16(vectors, embedder, count=len(new)) if new else ()
     made = {content: row.tobytes() for content, row in zip(new, rows, strict=True)}
-    return [(content, made.get(content, b"")) for content in hashes]
+    tokens = {content: count_tokens([text]) for content, text in new.items()}
+    return [(content, made.get(content, b""), tokens.get(content, 0)) for content in hashes]
 
 
 def _index(pipeline: Pipeline, parts: PipelineParts, read: AnyStep, chunks: AnyStep) -> None:
@@ -281,6 +307,10 @@ def _index(pipeline: Pipeline, parts: PipelineParts, read: AnyStep, chunks: AnyS
 
 def _replaced_when_visible(tx: Tx, doc: Document) -> None:
     """Remove nothing: `make_visible` deletes the earlier version, which searches find until then."""
+
+
+def _keep_counted(tx: Tx, doc: Document) -> None:
+    """Remove nothing: pages that are read again were paid for twice."""
 
 
 def _name(doc: Document) -> DocumentName:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holdfast.pipelines.rag.collections import jobs, metadata, remarks
+from holdfast.pipelines.rag.collections import jobs, metadata, remarks, spending
 from holdfast.pipelines.rag.collections.open_collection import OpenCollection
 from holdfast.pipelines.rag.collections.settings import SQL, list_collections, remove_collection
 from holdfast.pipelines.rag.index import DocumentName, EmbeddingModel, vector_spaces
@@ -32,6 +32,7 @@ def delete_collection(opened: OpenCollection) -> None:
         remove_collection(tx, name)
         metadata.delete_metadata(tx, name)
         remarks.delete_remarks(tx, name)
+        spending.delete_limits(tx, name)
     opened.indexes.drop_abandoned()
 
 

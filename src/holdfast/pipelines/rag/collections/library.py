@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Unpack
 
 from msgspec.structs import replace
 
 from holdfast.core.pipeline import Pipeline
 from holdfast.engine import api
+from holdfast.engine.budget import Budget
 from holdfast.engine.settings import DEFAULT_PROCESSES, WorkerOptions
 from holdfast.observe.report import Report
 from holdfast.pipelines.rag.chunk.chunks import Split
@@ -17,6 +19,16 @@ from holdfast.pipelines.rag.collections import deletion, reindex
 from holdfast.pipelines.rag.collections.library_pipeline import LibraryPipeline, ReadOptions
 from holdfast.pipelines.rag.collections.open_collection import OpenCollection
 from holdfast.pipelines.rag.collections.settings import Collection, CollectionSettings
+from holdfast.pipelines.rag.collections.spending import (
+    Spending,
+    SpendingBudget,
+    SpendingLimits,
+    delete_limits,
+    merge_limits,
+    read_limits,
+    read_spent,
+    save_limits,
+)
 from holdfast.pipelines.rag.embed import Embedder
 from holdfast.pipelines.rag.extract.readers import Reader
 from holdfast.pipelines.rag.index import EmbeddingModel, Index, Where
@@ -164,6 +176,7 @@ class Library:
         if self.collection.settings.index != STORE:
             self.index.check_reachable(self.collection.name, model=self.model)
         self._pipeline.trusted.refresh()
+        self._pipeline.meter.refresh()
         self.reprocess_stale()
 
     def submit_changes(
@@ -210,25 +223,80 @@ class Library:
         """
         return self._apply(source, scan, snapshot, report)
 
-    def drain(self, **options: Unpack[WorkerOptions]) -> Report:
-        """Process all waiting documents of the collection, then complete its index.
+    def limit_spending(self, limits: SpendingLimits) -> SpendingLimits:
+        """Give the collection a budget of pages, tokens or money. Work stops when it is spent.
+
+        The budget is kept in the store, and counts for all later runs together: a run that goes on spends only the
+        rest. Limits that are not given stay as they were. What was spent since the first budget counts.
 
         Args:
+            limits: The limits.
+
+        Returns:
+            The limits that hold now.
+
+        Raises:
+            PriceMissing: Money is limited, and no price is known.
+        """
+        with self.store.transaction() as tx:
+            merged = merge_limits(read_limits(tx, self.collection.name), limits)
+            save_limits(tx, self.collection.name, merged)
+        self._pipeline.meter.refresh()
+        return merged
+
+    def remove_spending_limits(self) -> None:
+        """Remove the budget of the collection, and forget what was spent. The next budget counts from zero."""
+        with self.store.transaction() as tx:
+            delete_limits(tx, self.collection.name)
+        self._pipeline.meter.refresh()
+
+    @property
+    def spending_limits(self) -> SpendingLimits | None:
+        """The budget of the collection, if it has one."""
+        with self.store.reading() as tx:
+            return read_limits(tx, self.collection.name)
+
+    @property
+    def spent(self) -> Spending:
+        """What the collection has spent since its first budget. Without a budget, nothing is counted."""
+        with self.store.reading() as tx:
+            return read_spent(tx, self.collection.name)
+
+    def spending_budget(self, within: Budget | None = None) -> SpendingBudget:
+        """Return a budget for workers that is over when the budget of the collection is spent.
+
+        Args:
+            within: Another budget of a worker, which must hold, too.
+
+        Returns:
+            The budget. Without limits, it is only over when the other one is.
+        """
+        return SpendingBudget(self._pipeline.meter, within)
+
+    def drain(self, *, budget: Budget | timedelta | None = None, **options: Unpack[WorkerOptions]) -> Report:
+        """Process all waiting documents of the collection, then complete its index.
+
+        If the collection has a budget and it is spent, work stops, and `Report.stopped_by` says so.
+
+        Args:
+            budget: When to stop: after this long, or a Budget that you can stop from your own code.
             **options: Options of the workers, as for `holdfast.drain`. By default one thread per core and one more.
 
         Returns:
             How many documents were done, failed and so on.
         """
         report = Report()
+        within = Budget(budget) if isinstance(budget, timedelta) else budget
         check_processes(self.collection.settings.index, options.get("processes", DEFAULT_PROCESSES))
         self._pipeline.trusted.refresh()
+        self._pipeline.meter.refresh()
         if waiting := self.store.balance(self.collection.name).open:
             self.preload_parsers()
             options.setdefault("threads", INGEST_THREADS)
             options["processes"] = min(
                 options.get("processes", DEFAULT_PROCESSES), 1 + waiting // DOCUMENTS_PER_PROCESS
             )
-            report = api.drain(self.pipeline, self.store, **options)
+            report = api.drain(self.pipeline, self.store, budget=self.spending_budget(within), **options)
         self.finish_indexing()
         return report
 

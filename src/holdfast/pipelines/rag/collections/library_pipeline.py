@@ -11,6 +11,7 @@ from holdfast.core.document import Document
 from holdfast.core.pipeline import Pipeline
 from holdfast.pipelines.rag.chunk.chunks import Split
 from holdfast.pipelines.rag.collections.open_collection import OpenCollection
+from holdfast.pipelines.rag.collections.spending import SpendingMeter
 from holdfast.pipelines.rag.embed import is_service
 from holdfast.pipelines.rag.extract.limits import DEFAULT_OCR_LANGUAGES
 from holdfast.pipelines.rag.extract.readers import LocalReader, Reader, ServiceReader, preload_parsers
@@ -36,6 +37,7 @@ class LibraryPipeline:
     Attributes:
         trusted: The sources whose files may be read.
         progress: How many pages, chunks and vectors this process made, by step.
+        meter: Counts what is spent of the budget of the collection.
     """
 
     def __init__(self, opened: OpenCollection, options: ReadOptions) -> None:
@@ -43,6 +45,7 @@ class LibraryPipeline:
         self._options = options
         self.trusted = TrustedSources(opened.store, opened.name)
         self.progress = ProgressCounter()
+        self.meter = SpendingMeter(opened.store, opened.name)
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -63,6 +66,7 @@ class LibraryPipeline:
             without_vectors=self._count_without_vectors,
             refuse=self.trusted.reject_untrusted,
             follow_symlinks=options.follow_symlinks,
+            meter=self.meter,
         )
         return build_pipeline(opened.collection, parts)
 

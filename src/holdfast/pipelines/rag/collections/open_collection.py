@@ -6,7 +6,7 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from holdfast.pipelines.rag.collections import jobs, metadata, remarks
+from holdfast.pipelines.rag.collections import jobs, metadata, remarks, spending
 from holdfast.pipelines.rag.collections.settings import (
     Collection,
     CollectionSettings,
@@ -134,6 +134,7 @@ class OpenCollection:
             metadata.create_table(tx)
             jobs.create_table(tx)
             remarks.create_table(tx)
+            spending.create_tables(tx)
             collection = find_collection(tx, name)
             wanted = settings or (collection.settings if collection else CollectionSettings())
             wanted = replace(wanted, embedder=self.embedders.spec(wanted))

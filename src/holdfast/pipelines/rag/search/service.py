@@ -76,6 +76,7 @@ class CollectionSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
         counters: Pages, chunks and retries. Only for a single collection, not in a list.
         languages: The number of documents in each language; '' where it is not known. Only for a single collection.
         embedder_language: The only language that the embedder was made for, as a code; '' if there are several.
+        budget: The limits of its budget, the prices, and what was spent. Only for a single collection with a budget.
     """
 
     name: str
@@ -89,6 +90,7 @@ class CollectionSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     counters: CollectionCounters | None = None
     languages: Mapping[str, int] = {}
     embedder_language: str = ""
+    budget: Mapping[str, float] = {}
 
 
 def summarise_collection(
@@ -96,6 +98,7 @@ def summarise_collection(
     status: CollectionStatus,
     counters: CollectionCounters | None = None,
     languages: Mapping[str, int] | None = None,
+    budget: Mapping[str, float] | None = None,
 ) -> CollectionSummary:
     """Return a collection in the form for people."""
     return CollectionSummary(
@@ -109,6 +112,7 @@ def summarise_collection(
         failed_phases=status.failed_phases,
         counters=counters,
         languages=languages or {},
+        budget=budget or {},
         embedder_language=language_of_embedder(collection.settings.embedder),
     )
 

@@ -1,0 +1,4 @@
+-- Read the budget of a collection.
+select limits
+  from rag_budget
+ where collection = :collection

@@ -1,0 +1,3 @@
+-- Delete what a collection has spent.
+delete from rag_spending
+ where collection = :collection
