@@ -391,6 +391,20 @@ def test_a_budget_of_money_needs_a_price_and_a_budget_of_time_needs_a_unit(holdf
     assert json.loads(holdfast("collection", "show", "documents", "--json").output).get("budget") is None
 
 
+def test_one_document_is_forgotten_by_its_key_alone(holdfast: Run, letters: Path) -> None:
+    holdfast("ingest", "letters")
+    assert "Removed 1 document of " in holdfast("collection", "forget", "documents", "tides.txt", "--yes").output
+    assert "tides.txt" not in holdfast("search", "tide").output
+    assert holdfast("collection", "forget", "documents", "tides.txt", "--yes").exit_code != 0
+    other = letters.parent / "other"
+    other.mkdir()
+    (other / "anchors.md").write_text("# Other anchors")
+    holdfast("ingest", "other")
+    said = holdfast("collection", "forget", "documents", "anchors.md", "--yes")
+    assert "anchors.md is in several sources: " in said.output
+    assert said.exit_code != 0
+
+
 def test_a_plan_shows_costs_below_a_cent(holdfast: Run, letters: Path) -> None:
     holdfast("collection", "create", "paid", "--embedder", "openai:text-embedding-3-small")
     said = holdfast("plan", "letters", "--collection", "paid", "--price", "0.02").output

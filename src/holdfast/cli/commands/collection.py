@@ -28,6 +28,7 @@ from holdfast.pipelines.rag.embed.rate_limiter import RateLimit
 from holdfast.pipelines.rag.embed.specs import language_of_embedder
 from holdfast.pipelines.rag.index.registry import STORE
 from holdfast.pipelines.rag.search.service import searched_vectors, summarise_collection
+from holdfast.sources import SourceRefused
 
 
 @click.group(cls=CommandGroup)
@@ -248,13 +249,16 @@ def delete(cli: CliContext, /, *, name: str, yes: bool) -> None:
 
 @collection.command()
 @click.argument("name")
-@click.argument("source")
+@click.argument("source", metavar="SOURCE|KEY")
 @click.option("--document", metavar="KEY", help="Remove only this document, and the attachments of a message.")
 @yes_option
 @common_options
 @click.pass_obj
 def forget(cli: CliContext, /, *, name: str, source: str, document: str | None, yes: bool) -> None:
-    """Remove all documents of SOURCE from a collection, or one of them.
+    """Remove all documents of SOURCE from a collection, or one document.
+
+    KEY is the name of one document, as a search shows it. If several sources have it, name the source, and the document
+    with --document.
 
     Use it for a folder that no longer exists, or for a wrong URL. SOURCE is written as `holdfast collection show` shows
     it, or as it was ingested. The files themselves stay. If they
@@ -263,7 +267,7 @@ def forget(cli: CliContext, /, *, name: str, source: str, document: str | None, 
     with open_existing_store(cli, created_by="ingest") as store:
         find_collection(store, name)
         library = Library(store, name)
-        root = library.find_source_root(source)
+        root, document = _find_forgotten(library, source, document)
         if not yes:
             documents = format_count(read_status(store, name).sources.get(root, 0), "document")
             what = printable(document) if document else documents
@@ -273,6 +277,20 @@ def forget(cli: CliContext, /, *, name: str, source: str, document: str | None, 
         print_json({"source": root, "documents": removed})
         return
     print_line(f"Removed {format_count(removed, 'document')} of {printable(root)} from the collection {name}.")
+
+
+def _find_forgotten(library: Library, source: str, document: str | None) -> tuple[str, str | None]:
+    """Return the source and the document that are meant by a source, or by the key of a document alone."""
+    try:
+        return library.find_source_root(source), document
+    except SourceRefused:
+        roots = [] if document else library.find_sources_of(source)
+        if len(roots) > 1:
+            known = ", ".join(map(printable, roots))
+            raise CliError(f"{source} is in several sources: {known}. Name one, and --document {source}") from None
+        if not roots:
+            raise
+        return roots[0], source
 
 
 @collection.command()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,12 @@ pytest.importorskip("qdrant_client")
 
 from qdrant_client import QdrantClient
 
+from holdfast import open as open_store
+from holdfast.pipelines import rag
 from holdfast.pipelines.rag.index import DocumentName, EmbeddingModel, vector_spaces
 from holdfast.pipelines.rag.index.qdrant import QdrantIndex
 from holdfast.pipelines.rag.index.qdrant.embedded import EmbeddedPoints
+from holdfast.pipelines.rag.index.qdrant.index import _points
 from holdfast.pipelines.rag.index.qdrant.protocol import PointFilter, PointStore, QdrantError, QdrantPoint
 from holdfast.pipelines.rag.index.qdrant.server import ServerPoints
 from holdfast.pipelines.rag.index.registry import database_index
@@ -210,3 +214,22 @@ def test_the_engine_finds_the_same_after_it_built_its_index(tmp_path: Path) -> N
     points.optimize(space)
     assert harness.vector_hits("heron 7", limit=5) == before
     next(edge, None)
+
+
+def test_points_have_the_text_the_page_and_the_ids_that_other_programs_need(tmp_path: Path) -> None:
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    (folder / "tides.txt").write_text("\f".join(f"Page {page}. " + "The tide comes twice. " * 60 for page in (1, 2)))
+    with open_store(f"sqlite:///{tmp_path}/rag.db") as store:
+        settings = rag.CollectionSettings(embedder="hash:64", index=f"qdrant:{tmp_path}/points")
+        with closing(rag.Library(store, "letters", settings=settings)) as library:
+            library.ingest(str(folder))
+            vectors = library.indexes.database.latest_vectors(
+                DocumentName("letters", str(folder), "tides.txt"), model=library.model
+            )
+            assert vectors is not None
+            payloads = [point.payload for point in _points(DocumentName("letters", str(folder), "tides.txt"), vectors)]
+    assert [(one["page_number"], one["chunk_index"]) for one in payloads] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    assert str(payloads[2]["content"]).startswith("Page 2. The tide")
+    assert {one["collection_id"] for one in payloads} == {"letters"}
+    assert {one["document_id"] for one in payloads} == {vectors.document}

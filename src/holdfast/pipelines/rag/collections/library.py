@@ -35,6 +35,7 @@ from holdfast.pipelines.rag.index import EmbeddingModel, Index, Where
 from holdfast.pipelines.rag.index.registry import STORE, Indexes, check_processes
 from holdfast.pipelines.rag.ingest.file_changes import FileChange
 from holdfast.pipelines.rag.ingest.intake import DEFAULT_SCAN, ScanOptions, SourceIngest, require_extra
+from holdfast.pipelines.rag.ingest.removal import is_withdrawn
 from holdfast.pipelines.rag.ingest.watcher import SourceSnapshot
 from holdfast.pipelines.rag.pipeline import PageStep, ProgressCounter
 from holdfast.pipelines.rag.search.search import EVERYWHERE, By, Search, SearchResult
@@ -412,6 +413,23 @@ class Library:
             UnknownDocument: The source has no such document.
         """
         return deletion.forget(self._opened, source, document=document)
+
+    def find_sources_of(self, key: str) -> list[str]:
+        """Find the sources that have a document of this key, to forget it.
+
+        Args:
+            key: The key of a document, as a search shows it.
+
+        Returns:
+            The roots of the sources, sorted.
+
+        Example:
+            for source in library.find_sources_of("tides.txt"):
+                library.forget(source, document="tides.txt")
+        """
+        found = self.store.find(key)
+        name = self.collection.name
+        return sorted({one.batch for one in found if (one.pipeline, one.key) == (name, key) and not is_withdrawn(one)})
 
     def find_source_root(self, source: str) -> str:
         """Find the root by which the collection knows a source, even if it does not exist any more.

@@ -188,12 +188,12 @@ class VersionVectors(Struct, frozen=True):
     Args:
         document: The id of the document.
         version: The number of the version.
-        chunks: Position, page and vector of each chunk that has a vector.
+        chunks: Of each chunk that has a vector: position, page, how many chunks of the page precede it, text, vector.
     """
 
     document: int
     version: int
-    chunks: Sequence[tuple[int, int, bytes]]
+    chunks: Sequence[tuple[int, int, int, str, bytes]]
 
 
 def require_document(row: tuple[int, ...] | None, name: DocumentName) -> tuple[int, ...]:

@@ -296,7 +296,7 @@ class PostgresIndex:
             return VersionVectors(document, version, [])
         params = {"document_id": document, "version": version}
         rows = self._rows(fill(SQL["version_vectors"], model_id=model_id), params, binary=True)
-        chunks = [(position, page, _float16_bytes(vector, model)) for position, page, vector in rows]
+        chunks = [(*chunk, _float16_bytes(vector, model)) for *chunk, vector in rows]
         return VersionVectors(document, version, chunks)
 
     def visible_chunks(self, model: EmbeddingModel, keys: Sequence[ChunkKey]) -> dict[ChunkKey, int]:

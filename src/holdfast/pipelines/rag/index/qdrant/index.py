@@ -295,8 +295,15 @@ class QdrantIndex:
 
 def _points(name: DocumentName, vectors: VersionVectors) -> list[QdrantPoint]:
     return [
-        QdrantPoint(name=name, chunk=(vectors.document, vectors.version, position), page=page, vector=_floats(vector))
-        for position, page, vector in vectors.chunks
+        QdrantPoint(
+            name=name,
+            chunk=(vectors.document, vectors.version, position),
+            page=page,
+            chunk_index=chunk_index,
+            content=text,
+            vector=_floats(vector),
+        )
+        for position, page, chunk_index, text, vector in vectors.chunks
     ]
 
 

@@ -12,7 +12,9 @@ from holdfast.core.errors import HoldfastError
 from holdfast.pipelines.rag.index.values import ChunkKey, DocumentName
 
 PAYLOAD_INDEX = "document"
-"""The payload field that Qdrant indexes, besides the vectors."""
+"""The payload field that this index filters by. Qdrant indexes it."""
+SHARED_INTEGERS, SHARED_KEYWORDS = ("document_id",), ("collection_id",)
+"""Fields that other programs filter by. A server indexes them, too."""
 POINTS_AT_ONCE = 500
 """Points in one request."""
 EF_SEARCH = 200
@@ -36,12 +38,16 @@ class QdrantPoint(Struct, frozen=True, kw_only=True):
         chunk: The key of the chunk: document, version and position.
         page: The page number of the chunk.
         vector: The vector.
+        chunk_index: How many chunks of the same page come before it.
+        content: The text of the chunk.
     """
 
     name: DocumentName
     chunk: ChunkKey
     page: int
     vector: list[float]
+    chunk_index: int = 0
+    content: str = ""
 
     @property
     def id(self) -> str:
@@ -54,7 +60,7 @@ class QdrantPoint(Struct, frozen=True, kw_only=True):
 
     @property
     def payload(self) -> dict[str, str | int]:
-        """The fields that are stored with the vector."""
+        """The fields that are stored with the vector: those that this index needs, and those for other programs."""
         document, version, position = self.chunk
         return {
             "collection": self.name.collection,
@@ -64,6 +70,11 @@ class QdrantPoint(Struct, frozen=True, kw_only=True):
             "version": version,
             "position": position,
             "page": self.page,
+            "collection_id": self.name.collection,
+            "document_id": document,
+            "page_number": self.page,
+            "chunk_index": self.chunk_index,
+            "content": self.content,
         }
 
 

@@ -13,6 +13,8 @@ from holdfast.pipelines.rag.index.qdrant.protocol import (
     EF_SEARCH,
     PAYLOAD_INDEX,
     POINTS_AT_ONCE,
+    SHARED_INTEGERS,
+    SHARED_KEYWORDS,
     PointFilter,
     QdrantError,
     QdrantPoint,
@@ -161,7 +163,10 @@ class ServerPoints:
         except (UnexpectedResponse, ValueError):  # of a server, and of the client's local mode
             if not self._client.collection_exists(space):  # else another worker created it first
                 raise
-        self._client.create_payload_index(space, PAYLOAD_INDEX, models.PayloadSchemaType.INTEGER, wait=True)
+        for field in (PAYLOAD_INDEX, *SHARED_INTEGERS):
+            self._client.create_payload_index(space, field, models.PayloadSchemaType.INTEGER, wait=True)
+        for field in SHARED_KEYWORDS:
+            self._client.create_payload_index(space, field, models.PayloadSchemaType.KEYWORD, wait=True)
 
 
 @contextmanager
