@@ -319,5 +319,5 @@ def _name(doc: Document) -> DocumentName:
 
 def _entry(tx: Tx, doc: Document, chunks: Sequence[Chunk]) -> IndexEntry:
     about = chunks[0].about if chunks else None
-    metadata = read_metadata(tx, doc.pipeline, doc.batch) if about else {}
+    metadata = {**about.properties, **read_metadata(tx, doc.pipeline, doc.batch)} if about else {}
     return IndexEntry(name=_name(doc), version=doc.generation, about=about, metadata=metadata)

@@ -50,6 +50,8 @@ class Page(Struct, frozen=True, omit_defaults=True):
         resume_at: Where the reader goes on after this page, if the number of the page does not say it.
         skipped: The names of parts that do not become documents, and why: signatures, sounds, pictures in a message.
         problem: Why the rest of a container cannot be read. Only its last page has it.
+        properties: What the file says about itself, such as its author. Only the first page has them. They become
+            metadata of the document, unless its source has metadata of the same name.
         metadata: What else its reader knows about the page: texts, numbers, True and False by name. Search results have
             it.
     """
@@ -66,6 +68,7 @@ class Page(Struct, frozen=True, omit_defaults=True):
     resume_at: Any = None
     skipped: tuple[str, ...] = ()
     problem: str = ""
+    properties: Mapping[str, PageValue] = {}
 
     def as_last(self) -> Page:
         """Return a copy that is marked as the last one.
@@ -83,11 +86,12 @@ class Page(Struct, frozen=True, omit_defaults=True):
 
 
 class DocumentInfo(Struct, frozen=True, omit_defaults=True):
-    """The type and title of a document, taken from its first page, and the language of its first pages."""
+    """The type, title and properties of a document, taken from its first page, and the language of its first pages."""
 
     kind: str = ""
     title: str = ""
     language: str = ""
+    properties: Mapping[str, PageValue] = {}
 
 
 class Chunk(Struct, frozen=True, omit_defaults=True, dict=True):

@@ -52,7 +52,7 @@ def split_pages(pages: Iterator[tuple[int, Page]], split: Split, *, kind: str = 
     for position, page in pages:
         if page.number == 1:
             title = title_of(page, kind)
-            about = DocumentInfo(kind or page.kind, title, language)
+            about = DocumentInfo(kind or page.kind, title, language, page.properties)
         metadata = page.described
         for start, end in split(page.text):
             text = page.text[start:end]

@@ -84,6 +84,7 @@ class LocalReader(Struct, frozen=True):
         from holdfast.pipelines.rag.extract.container_pages import container_kind, container_pages
         from holdfast.pipelines.rag.extract.file_type import detect_file_type
         from holdfast.pipelines.rag.extract.parsers import attachments_of, pages_of
+        from holdfast.pipelines.rag.extract.properties import file_properties
 
         with local_path(payload, allow_private=self.allow_private) as path:
             kind = detect_file_type(path)
@@ -98,7 +99,8 @@ class LocalReader(Struct, frozen=True):
                     yield page
                 else:
                     entries, skipped = _parts(attachments_of(path, kind=kind))
-                    yield replace(page, kind=kind, entries=entries, skipped=skipped)
+                    properties = file_properties(path, kind)
+                    yield replace(page, kind=kind, entries=entries, skipped=skipped, properties=properties)
 
 
 def _parts(attachments: Iterator[Attachment]) -> tuple[tuple[EntryDocument, ...], tuple[str, ...]]:
@@ -127,6 +129,7 @@ class ServiceReader(Struct, frozen=True):
 
     def __call__(self, payload: Mapping[str, Any], *, start: int) -> Iterator[Page]:
         from holdfast.pipelines.rag.extract.file_type import detect_file_type
+        from holdfast.pipelines.rag.extract.properties import file_properties
 
         with local_path(payload, allow_private=self.allow_private) as path:
             kind = detect_file_type(path)
@@ -134,7 +137,8 @@ class ServiceReader(Struct, frozen=True):
                 yield from LocalReader(self.allow_private)(payload, start=start)
                 return
             for page in self.azure.pages_of(path, start=start):
-                yield replace(page, kind=kind) if page.number == 1 else page
+                first = page.number == 1
+                yield replace(page, kind=kind, properties=file_properties(path, kind)) if first else page
 
 
 @contextmanager

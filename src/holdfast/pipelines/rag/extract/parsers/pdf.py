@@ -101,6 +101,12 @@ def sample_pages(path: Path, *, most: int, limits: ExtractLimits) -> tuple[int, 
         return total, sample
 
 
+def read_properties(path: Path, limits: ExtractLimits) -> dict[str, str]:
+    """Return the entries of the document information by their names in the PDF."""
+    with _opened(path, limits) as document:
+        return dict(document.get_metadata_dict())
+
+
 def _without_ocr(page: PdfPage, number: int, limits: ExtractLimits) -> Page | None:
     text = _text(page)
     try:
