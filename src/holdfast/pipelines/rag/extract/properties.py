@@ -107,7 +107,7 @@ def _of_message(path: Path) -> dict[str, str]:
 
     message = read(path, LIMITS)
     sender, to, date = (header(message, name) for name in ("From", "To", "Date"))
-    found = {"title": header(message, "Subject"), "message_id": header(message, "Message-ID")}
+    found = {"message_id": header(message, "Message-ID")}
     name, address = next(iter(getaddresses([sender[: 4 * MAX_VALUE]])), ("", ""))
     found |= {"author": name or address, "from": address}
     found["to"] = ", ".join(address for _, address in getaddresses([to[: 4 * MAX_VALUE]]) if address)
