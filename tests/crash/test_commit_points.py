@@ -16,7 +16,7 @@ def test_all_three_shapes_survive_a_kill_at_every_commit_point(server):
     assert report.states == {"done": 3}
     assert report.points > 20  # not exact: when commits are slow, more moves share one
     assert report.kills > report.points  # before and after each point; a claim has only an "after"
-    assert report.slowest_resume < 0.5
+    assert report.slowest_resume < 5  # seconds: nothing waits until a lease is over
 
 
 def test_the_mistake_in_the_example_is_found_and_named():
