@@ -108,7 +108,7 @@ def _read_only_server(case_run: CaseRun) -> str:
                 env.wait_randomly(0.3, 0.6)
             env.wait_until_finished()
         require(
-            "Check that it is the primary server" in env.worker_log(), f"log of the workers: {env.worker_log()[-600:]}"
+            "default_transaction_read_only is on" in env.worker_log(), f"log of the workers: {env.worker_log()[-600:]}"
         )
         case_run.record_fault("workers stopped at a read-only server", fleet.ended_with[3])
         return f"workers stopped with an error; {env.done_documents()} documents done"
