@@ -177,7 +177,7 @@ def asked_of(query: str, harness: StoreHarness) -> dict[str, Any]:
         | before
         | {"step_ids": [plan.step_ids["chunk"]] * 500}
         | {"cursors": None, "timeouts": None, "states": None, "reasons": None, "codes": None, "stalled": None}
-        | {"effects": None, "extents": None}
+        | {"effects": None, "extents": None, "totals": None}
         | {"item_ids": held, "item_step_ids": [plan.first] * 500, "positions": zeros, "items": ones}
         | {"values": ["{}"] * 500, "datas": None, "blob_hashes": None},
         "moved_documents": guards,
