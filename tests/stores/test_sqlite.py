@@ -583,8 +583,10 @@ class TestFiles:
         claim = harness.submit_and_claim()
         harness.store.disconnect()
         assert not (tmp_path / "store.db-wal").exists()
-        threading.Thread(target=harness.store.pipelines).start()
+        reader = threading.Thread(target=harness.store.pipelines)
+        reader.start()
         harness.advance(claim)
+        reader.join()  # the store is closed after the test
 
     def test_a_log_beside_the_file_that_a_link_leads_to_is_found(self, tmp_path: Path) -> None:
         (tmp_path / "disk").mkdir()
