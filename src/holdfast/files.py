@@ -1,39 +1,4 @@
 """The short path of `holdfast.pipelines.files`: load record files into tables."""
 
-from holdfast.pipelines.files import (
-    Ceiling,
-    CheckpointManager,
-    Column,
-    DryRun,
-    FileChanged,
-    FileLoad,
-    FileOptions,
-    FileRefused,
-    FilesError,
-    Loader,
-    ProcessingStats,
-    SetAside,
-    Transform,
-    file_loads,
-    load_transform,
-    set_aside,
-)
-
-__all__ = [
-    "Ceiling",
-    "CheckpointManager",
-    "Column",
-    "DryRun",
-    "FileChanged",
-    "FileLoad",
-    "FileOptions",
-    "FileRefused",
-    "FilesError",
-    "Loader",
-    "ProcessingStats",
-    "SetAside",
-    "Transform",
-    "file_loads",
-    "load_transform",
-    "set_aside",
-]
+from holdfast.pipelines.files import *  # noqa: F403 - the names are listed once, in __all__ there
+from holdfast.pipelines.files import __all__  # noqa: F401

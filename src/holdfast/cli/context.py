@@ -76,7 +76,8 @@ class CliContext:
         store = ["--store", hide_password(self.store_option)] if self.store_option else []
         return format_command([*map(shown_key, args)], store=store, program=self.program)
 
-    def same_command(self, *shorter: str) -> str:
-        """Return the command as it was typed, or the `shorter` one if it was very long."""
-        same = format_command([*map(hide_password, self.args)], program=self.program)
-        return same if self.args and len(same) <= MAX_REPEATED_COMMAND else self.command(*shorter)
+    def same_command(self, *shorter: str, option: str = "") -> str:
+        """Return the command as it was typed, with `option` added, or the `shorter` one if it was very long."""
+        added = [option] if option and option not in self.args else []
+        same = format_command([*map(hide_password, self.args), *added], program=self.program)
+        return same if self.args and len(same) <= MAX_REPEATED_COMMAND else self.command(*shorter, *added)

@@ -29,6 +29,11 @@ def test_too_many_bad_records_end_with_code_1(holdfast: Run, records: Path) -> N
     result = holdfast(*LOAD)
     assert result.exit_code == 1
     assert "more than 10% of the records" in holdfast("files", "failed").stdout
+    (again,) = [line for line in result.stdout.splitlines() if line.startswith("  again: holdfast ")]
+    assert again.endswith(" --retry")
+    result = holdfast(*again.split()[2:], "--max-failed", "50%")
+    assert result.exit_code == 0
+    assert sql("select id, name from event order by id") == [(1, "Ann"), (3, "Cy")]
 
 
 def test_an_export_is_corrected_and_loaded(holdfast: Run, records: Path) -> None:
@@ -47,6 +52,12 @@ def test_a_transform_is_the_first_source(holdfast: Run, records: Path) -> None:
     result = holdfast("files", "load", "t.py", *LOAD[2:], "--max-failed", "50%", "--json")
     assert result.exit_code == 0
     assert sql("select name from event order by name") == [("ANN",), ("CY",)]
+
+
+def test_a_watch_ends_with_its_budget(holdfast: Run, records: Path) -> None:
+    result = holdfast(*LOAD, "--max-failed", "1", "--watch", "--budget", "1s")
+    assert "its time is up" in result.stdout
+    assert sql("select count(*) from event") == [(2,)]
 
 
 def test_a_dry_run_says_what_would_happen(holdfast: Run, records: Path) -> None:

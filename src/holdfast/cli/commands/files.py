@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from base64 import b64decode, b64encode
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +26,8 @@ from holdfast.cli.ui.progress_counts import ProgressCounts
 from holdfast.cli.ui.summary import RunSummary
 from holdfast.core.formatting import format_count
 from holdfast.engine import api
-from holdfast.engine.budget import Budget
+from holdfast.engine.budget import Budget, stopping_on_signals
+from holdfast.observe.report import Report
 from holdfast.pipelines.files.intake import MIN_AGE
 from holdfast.pipelines.files.loader import DryRun, Loader, file_loads, set_aside, totals
 from holdfast.pipelines.files.pipeline import After, Ceiling
@@ -123,7 +124,10 @@ def load(
             return
         loader.prepare(sources)
         counts = ProgressCounts(loader.pipeline, store, batch=table, threads=options["threads"])
+        report = Report()
         with show_progress(cli, counts, limit) as progress:
+            if watch:
+                progress.display.show_message("Watching for new files; stop with Ctrl-C.")
             if retry:
                 count = loader.retry_failed(who=current_user(), reason="--retry")
                 progress.display.show_message(f"{format_count(count, 'file')} to try again")
@@ -136,7 +140,7 @@ def load(
                 counts.recount()
                 pipeline = LoadedPipeline(loader.pipeline, "files")
                 worker = options | {"batch": table}
-                report = run_worker(cli, api.drain, pipeline, store, progress=progress, budget=limit, options=worker)
+                report += run_worker(cli, api.drain, pipeline, store, progress=progress, budget=limit, options=worker)
                 if not watch or limit.is_over():
                     break
                 _wait(limit)
@@ -147,7 +151,7 @@ def load(
             report=report,
             stopped_by=limit.reason,
             resume_command=cli.same_command("files", "load"),
-            retry_command=cli.same_command("files", "load", "--retry"),
+            retry_command=cli.same_command("files", "load", option="--retry"),
             empty_hint="name some files",
         )
         if not cli.json:
@@ -296,9 +300,11 @@ def _after(text: str) -> After:
 
 
 def _wait(limit: Budget) -> None:
-    until = time.monotonic() + WATCH.total_seconds()
-    while time.monotonic() < until and not limit.is_over():
-        time.sleep(0.2)
+    """Wait until the sources are listed again, or until the command is stopped."""
+    stopped = threading.Event()
+    limit.on_stop = stopped.set
+    with stopping_on_signals(limit):
+        stopped.wait(min(WATCH.total_seconds(), limit.remaining))
 
 
 def _exported(record: SetAside) -> dict[str, Any]:
