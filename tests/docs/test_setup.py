@@ -69,6 +69,12 @@ def test_ci_calls_the_readmes_test_command() -> None:
     assert "\n./hf test" in (ROOT / ".ci/run").read_text(encoding="utf-8")
 
 
+def test_the_usage_of_hf_fits_a_terminal_and_says_how_to_list_all_commands() -> None:
+    output = subprocess.run([ROOT / "hf", "--help"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    assert "./hf help        list all commands" in output
+    assert max(map(len, output.splitlines())) <= 80
+
+
 def test_make_help_lists_every_target() -> None:
     if shutil.which("make") is None:
         pytest.skip("make is not installed on this machine")
